@@ -1,6 +1,7 @@
 // Wires the parts into one agent, and closes them in order. Only this folder and trial/ may import all of
 // them; it decides nothing that a part could decide.
 
+import { nicsOf, requireNetworks, requirePoolRoom } from "../host/machine_needs.ts";
 import { type Callbacks, openCallbacks } from "../runner/callbacks.ts";
 import { openGuests, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
@@ -31,8 +32,6 @@ import { type JobUuid, randomUuid } from "../domain/id.ts";
 import { systemNow } from "../domain/instant.ts";
 import { selfCommand, VERSION } from "../runtime/executable.ts";
 import { guardedTransport, type Transport } from "../host/transport.ts";
-import { nicsOf, requireNetworks } from "../host/inventory.ts";
-import { requirePoolRoom } from "../host/zone/datasets.ts";
 import { openVmadm, type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
 import { countedFastPath } from "../http/routes/monitoring.ts";

@@ -18,12 +18,11 @@ import {
 import { parseMachinePayload } from "../domain/machine/machine.ts";
 import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
 import { JOB_TAG, type Policy } from "../domain/policy.ts";
-import { requireNetworks } from "../host/inventory.ts";
+import { requireHostRoom, requireNetworks } from "../host/machine_needs.ts";
 import type { Transport } from "../host/transport.ts";
 import { BOOT_DEVICES, type StopOptions } from "../host/vmadm/power.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { waitForVnc } from "../host/vmadm/vnc.ts";
-import { requireHostRoom } from "../host/zone/datasets.ts";
 import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import type { OwnMachines } from "./own_machines.ts";

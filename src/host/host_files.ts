@@ -221,14 +221,14 @@ async function syncFolder(folder: string): Promise<void> {
   await closing(await Deno.open(folder, { read: true }), (opened) => opened.sync());
 }
 
-// Syncs a long file while it is still being written, so that the sync at its end is short. Linux keeps
-// written bytes in memory for seconds. File systems of illumos write early anyway; there a sync would only
-// cost a second copy in their log.
-
 /** Least bytes between two syncs. */
 const AHEAD_BYTES = 32 * 1024 * 1024;
 
-/** The syncs of one file that is being written. */
+/**
+ * The syncs of one long file while it is still being written, so that the sync at its end is short. Linux keeps written
+ * bytes in memory for seconds. File systems of illumos write early anyway; there a sync would only cost a second copy in
+ * their log.
+ */
 interface SyncAhead {
   /**
    * Counts written bytes.

@@ -46,10 +46,10 @@ export function openTurns(max: number): Turns {
   };
 }
 
-// vmadm takes none for create and start: two
-// concurrent starts of one machine race, so calls about one machine run one after another.
-
-/** A set of locks by name. */
+/**
+ * A set of locks by name. vmadm takes none for create and start: two concurrent starts of one machine race, so calls about
+ * one machine run one after another.
+ */
 export interface Locks {
   /**
    * Runs a function while holding the lock of this name, after all earlier callers.

@@ -196,12 +196,6 @@ function feed(
   return { done: write(), abandon: () => void writer.abort().catch(() => {}) };
 }
 
-// Starts and kills programs of the host. Each leads its own process group, so its children end with it.
-//
-// To make a process group, this runtime first copies the whole process, which stops everything else for
-// milliseconds at each start. A plain start does not, so setsid(1) of util-linux, if present, makes the group
-// and then becomes the program.
-
 interface ProgramOptions {
   /** Whether the caller writes to standard input; empty by default. */
   stdin?: unknown;
@@ -246,7 +240,11 @@ export function startProgram(
   }
 }
 
-/** Null if there is no setsid. */
+/**
+ * To make a process group, this runtime first copies the whole process, which stops everything else for milliseconds at
+ * each start. A plain start does not, so setsid(1) of util-linux makes the group and then becomes the program.
+ * @returns null if there is no setsid
+ */
 function spawnBehindSetsid(
   program: string,
   args: readonly string[],

@@ -170,16 +170,14 @@ export function absoluteFolder(path: string): string {
   return normal.length > 1 && normal.endsWith("/") ? normal.slice(0, -1) : normal;
 }
 
-// Files of a simulated host: those of this machine, with the quotas that zfs would enforce. A zone's use
-// is recounted from time to time as the sizes of the files below its zonepath, holes included. The quota is
-// read from the simulator's record of the machine, so a change by `vmadm update` applies at once.
-
 const GIB = 1024 ** 3;
 /** Bytes that a file may grow before its zone is recounted. */
 const RECOUNT_BYTES = 16 << 20;
 
 /**
- * Adds the quotas of zones to files.
+ * Adds the quotas that zfs would enforce to the files of this machine. A zone's use is recounted from time to time as the
+ * sizes of the files below its zonepath, holes included. The quota is read from the simulator's record of the machine, so
+ * a change by `vmadm update` applies at once.
  * @param stateDir the folder of the simulated host
  */
 function withQuotas(files: HostFiles, stateDir: string): HostFiles {

@@ -3,8 +3,8 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
+import { requireHostRoom } from "../../src/host/machine_needs.ts";
 import type { CommandResult } from "../../src/host/program.ts";
-import { requireHostRoom } from "../../src/host/zone/datasets.ts";
 import { localTransport, type Transport } from "../../src/host/transport.ts";
 import { machineUuidOf, notesOf, withHost } from "./simulated_host.ts";
 

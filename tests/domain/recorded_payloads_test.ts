@@ -6,7 +6,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { canonicalJson, type JsonObject } from "../../src/domain/json.ts";
 import { parseMachinePayload } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
-import { type HostNetwork, nicsOf, refuseNics } from "../../src/host/inventory.ts";
+import { type HostNetwork, nicsOf, refuseNics } from "../../src/host/machine_needs.ts";
 import { changeHost, openState } from "../../src/simulator/host_folder.ts";
 import { plan, validate } from "../../src/simulator/vmadm/create.ts";
 import { type RecordedVerdict, recordedVerdicts } from "../support/recorded_vmadm.ts";

@@ -2,7 +2,8 @@
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { askNetworks, askPool, askSystem } from "../../src/host/inventory.ts";
+import { askPool, askSystem } from "../../src/host/inventory.ts";
+import { askNetworks } from "../../src/host/machine_needs.ts";
 import { simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { withFolder } from "../support/until.ts";
 import { selfOfRun } from "../support/agent_process.ts";

@@ -5,6 +5,12 @@ import { AgentError } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { CommandResult } from "../../src/host/program.ts";
 import {
+  describeResult,
+  masked,
+  messageOfOutput,
+  secretsOf,
+} from "../../src/host/program_output.ts";
+import {
   codeOf,
   createdUuid,
   isDone,
@@ -14,13 +20,7 @@ import {
   parseVnc,
   stateBeforeStop,
   withoutSecrets,
-} from "../../src/host/vmadm/call.ts";
-import {
-  describeResult,
-  masked,
-  messageOfOutput,
-  secretsOf,
-} from "../../src/host/program_output.ts";
+} from "../../src/host/vmadm/output.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");

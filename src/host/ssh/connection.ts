@@ -183,9 +183,6 @@ function endMaster(master: Master): void {
   master.child.stdin.close().catch(() => {});
 }
 
-// Calls OpenSSH's client: host, options, and the meaning of its errors. It reads no configuration file, so
-// only the agent's settings count.
-
 /** Which host ssh connects to, and with which files. */
 export interface SshHost {
   /** `host` or `user@host`. */
@@ -208,6 +205,7 @@ const CONNECT_SECONDS = 10;
 const ALIVE_SECONDS = 5;
 const ALIVE_COUNT = 3;
 
+/** Options of each call. OpenSSH reads no configuration file, so only the agent's settings count. */
 function sshOptions(host: SshHost): string[] {
   const options = [
     "BatchMode=yes",

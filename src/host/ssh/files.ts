@@ -199,8 +199,6 @@ async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unkn
   return new AgentError("storage_full", message, { cause });
 }
 
-// Requests about files, and their answers.
-
 /** File types by the bits of the mode. */
 const TYPE_BITS = 0o170000;
 const FILE_KINDS: Readonly<Record<number, FileStatus["kind"]>> = {

@@ -1,5 +1,6 @@
-// One session of the sftp subsystem: requests are numbered, answers come in any order. When the session
-// ends, all pending requests fail with the reason.
+// One session of the sftp subsystem: requests are numbered, answers come in any order. When the session ends, all pending
+// requests fail with the reason. Packets are those of version 3 with OpenSSH's extensions; every number is big-endian.
+// @see draft-ietf-secsh-filexfer-02, and the file PROTOCOL of OpenSSH
 
 import { AgentError } from "../../domain/error.ts";
 import { killGroup } from "../program.ts";
@@ -153,10 +154,6 @@ function watchSilence(tooLong: () => void) {
     stop,
   };
 }
-
-// Writes and reads packets of the file transfer protocol that sshd offers as its subsystem `sftp`, version 3
-// with OpenSSH's extensions. Every number is big-endian.
-// @see draft-ietf-secsh-filexfer-02, and the file PROTOCOL of OpenSSH
 
 /** Numbers of the kinds of SFTP packets. */
 export const PACKET = {

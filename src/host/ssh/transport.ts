@@ -120,11 +120,9 @@ async function openFileSession(connection: SshConnection): Promise<RemoteSession
   return await openRemoteSession(child, failure);
 }
 
-// A connection from the remote host to a TCP port: a channel of the ssh connection, with an ssh process
-// at this end. sshd must allow it (AllowTcpForwarding).
-
 /**
- * Opens the channel. The first read throws `host` if nothing answers at the other end.
+ * Connects from the remote host to a TCP port: by a channel of the ssh connection, with an ssh process at this end. sshd
+ * must allow it (AllowTcpForwarding). The first read throws `host` if nothing answers at the other end.
  * @throws {AgentError} `host` when there is no connection to the host; `aborted`
  */
 async function dialOverSsh(
@@ -193,21 +191,17 @@ function channelOf(
   };
 }
 
-// Runs a program over ssh as runCommand() does locally: a cleared environment, a deadline, bounded output,
-// and nothing left running after a cut.
-//
-// Closing a session kills nothing on the remote host, and ssh's exit code 255 may be the program's. So a
-// small script starts the program there. Its input is first the program's, then stays open. If it closes
-// before the program has ended, because the call was canceled, ssh was killed or the connection broke, the
-// script kills its process group, itself included. In case it never sees that, it also enforces the deadline.
-// The script marks on both streams where the program's output begins, and reports its exit code at the end;
-// any other end of the session is an error of ssh.
-
 /** How much later the remote deadline is, seconds. */
 const FAR_DEADLINE_GRACE_SECONDS = 5;
 
 /**
- * The script. `$1` is the mark, `$2` the deadline in seconds, `$3` is `cut` or `keep`, `$4` how many bytes of
+ * Starts the program there. Closing a session kills nothing on the remote host, and ssh's exit code 255 may be the
+ * program's. The input of the script is first the program's, then stays open. If it closes before the program has ended,
+ * because the call was canceled, ssh was killed or the connection broke, the script kills its process group, itself
+ * included. In case it never sees that, it also enforces the deadline. It marks on both streams where the program's output
+ * begins, and reports its exit code at the end; any other end of the session is an error of ssh.
+ *
+ * `$1` is the mark, `$2` the deadline in seconds, `$3` is `cut` or `keep`, `$4` how many bytes of
  * the input are the program's; then the program and its arguments. `keep`: the program continues when the
  * input closes. Bytes are read one by one, so that nothing beyond them is consumed.
  */
@@ -250,7 +244,7 @@ const SIGNALS: Readonly<Record<number, string>> = {
 };
 
 /**
- * Runs a remote program to its end. With `released`, the program continues to its end or deadline when the
+ * Runs a remote program to its end, as runCommand() does a local one. With `released`, the program continues to its end or deadline when the
  * connection breaks. If a session ends before the program starts, it is tried once more over a new
  * connection.
  * @param program absolute path on the remote host
@@ -361,9 +355,6 @@ function brokenSession(
   return new AgentError("host", `${action}: ${what}: ${words}`);
 }
 
-// Words for the remote shell: ssh joins its arguments with spaces and lets the login shell parse them, so
-// each word is quoted.
-
 /**
  * Largest size of one command, bytes. Linux allows 128 KiB for one argument, and the whole command is one
  * argument of the remote shell.
@@ -371,7 +362,7 @@ function brokenSession(
 const COMMAND_BYTES_MAX = 100 * 1024;
 
 /**
- * Quotes a text as one word of a POSIX shell.
+ * Quotes a text as one word of a POSIX shell: ssh joins its arguments with spaces and lets the login shell parse them.
  * @throws {AgentError} `invalid_argument` for a NUL or half a surrogate pair, which no argument can contain
  */
 export function quoted(word: string): string {

@@ -1,28 +1,24 @@
-// The operations of vmadm: the arguments of each call, its success message, and the failures that count as
-// success.
+// The operations of vmadm: the arguments of each call, its success message, and the failures that count as success. Also
+// what vmadm leaves behind and cannot remove: volumes of a create that died before it made the zone, which block the next
+// create, and datasets that a delete overlooked.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
+import { callVmadm, commandOf, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
+import type { CommandResult } from "../program.ts";
+import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
+import { DETAIL_PROPERTIES } from "../../domain/machine/shown.ts";
 import {
-  callVmadm,
-  commandOf,
   createdUuid,
-  failureOf,
   isDone,
   isNotAnsweringYet,
   isValid,
-  parsed,
   parseMachine,
   parseMachines,
   parseValidation,
   parseVnc,
-  type VmadmCall,
-  type VmadmHost,
-} from "./call.ts";
-import type { CommandResult } from "../program.ts";
-import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
-import { DETAIL_PROPERTIES } from "../../domain/machine/shown.ts";
+} from "./output.ts";
 
 type Signal = AbortSignal | undefined;
 
@@ -153,9 +149,6 @@ export async function infoVnc(
   throw await explained(host, uuid, call, result);
 }
 
-// What vmadm leaves behind and cannot remove: volumes of a create that died before it made the zone, which
-// block the next create, and datasets that a delete overlooked.
-
 /**
  * Runs a create, and removes its datasets when it was killed before it made a zone. They belong to this call:
  * nothing had the uuid before, and calls about one machine run one after another. A create that fails on its
@@ -232,9 +225,6 @@ async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise
   }
 }
 
-// Looks up machines. Their existence is checked here, since vmadm words "no such machine" differently
-// everywhere.
-
 /** Fields of a machine in every list, which vmadm reads from the zones alone. */
 const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
 
@@ -291,7 +281,7 @@ export async function list(
   return parsed(call, result, parseMachines);
 }
 
-/** The error of a failed call; `not_found` if the machine is gone, which vmadm's text may not say. */
+/** The error of a failed call; `not_found` if the machine is gone, which vmadm words differently everywhere. */
 export async function explained(
   host: VmadmHost,
   uuid: MachineUuid,

@@ -10,15 +10,9 @@ import { isMediaName } from "../../domain/machine/media.ts";
 import { masked, secretsOf } from "../program_output.ts";
 import type { Transport } from "../transport.ts";
 import { findZoneFolder, temporaryPath } from "../zone/copy.ts";
-import {
-  callVmadm,
-  isDone,
-  isRunningAlready,
-  stateBeforeStop,
-  type VmadmCall,
-  type VmadmHost,
-} from "./call.ts";
+import { callVmadm, type VmadmCall, type VmadmHost } from "./call.ts";
 import { explained, lookUp } from "./operations.ts";
+import { isDone, isRunningAlready, stateBeforeStop } from "./output.ts";
 
 /** States of a machine that has a hypervisor, or is about to get one. */
 export const UP: readonly unknown[] = ["ready", "running", "stopping"];
@@ -190,9 +184,6 @@ function forceable(
   return { operation, action: `Cannot ${operation} machine ${uuid}`, args, signal };
 }
 
-// The arguments of `vmadm boot` after the uuid. vmadm passes the value of `order=` unchanged to qemu, so
-// only a closed set of letters is accepted; paths are names in the zone's root.
-
 /** Letters as qemu reads them: c is the disk, d the CD, n the network; tried from left to right. */
 export const BOOT_DEVICES = [
   "c",
@@ -231,7 +222,8 @@ const DEFAULT_ORDER = "cd";
 const BUS = "ide";
 
 /**
- * The arguments of one boot, such as `order=cd,once=d` and `cdrom=/install.iso,ide`.
+ * The arguments of `vmadm boot` after the uuid, such as `order=cd,once=d` and `cdrom=/install.iso,ide`. vmadm passes the
+ * value of `order=` unchanged to qemu, so only a closed set of letters is accepted; paths are names in the zone's root.
  * @throws {AgentError} `invalid_argument` naming `order`, `once`, `cdrom` or `disk`
  * @see document 3, Endpoints
  */
@@ -269,9 +261,6 @@ function quoted(text: string): string {
   return JSON.stringify(text.slice(0, 200));
 }
 
-// The log of a machine's hypervisor, the only place that says why it ended. For kvm it is in the zone, where
-// the hypervisor may replace it by a link to a file of the host; HostFiles.tailWithin() follows no link.
-
 /** Where a hypervisor writes, below the zonepath; the first file with text counts. */
 const LOGS: Readonly<Record<string, readonly { folder: string; name: string }[]>> = {
   kvm: [
@@ -289,7 +278,9 @@ const SHOWN_LINES_MAX = 8;
 const SHOWN_CHARS_MAX = 1500;
 
 /**
- * The end of a machine's log, as a clause of an error message; if it cannot be read, the reason.
+ * The end of the log of a machine's hypervisor, as a clause of an error message; if it cannot be read, the reason. Only
+ * that log says why it ended. For kvm it is in the zone, where the hypervisor may replace it by a link to a file of the
+ * host; HostFiles.tailWithin() follows no link.
  * @param machine as vmadm describes it
  * @throws any error but an AgentError, which becomes the reason
  */

@@ -6,9 +6,10 @@ import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { openTurns } from "../locks.ts";
 import { orAborted, waitOrAbort } from "../abort.ts";
+import { withoutSecrets } from "./output.ts";
 import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords, endOfLog } from "./power.ts";
-import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost, withoutSecrets } from "./call.ts";
+import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
 import type { Transport } from "../transport.ts";
 import {
   BANNER_MS,
@@ -223,9 +224,6 @@ function checked(uuid: MachineUuid): MachineUuid {
   return parseUuid<MachineUuid>(uuid, "uuid");
 }
 
-// Removes what a job should have removed before it ended and could not. It runs unattended, so it checks two
-// things: that the machine still belongs to that job, and that the job made it.
-
 /** Which job the leftover belongs to, and what may be removed. */
 interface LeftMachine {
   /** The job that the machine's tag names. */
@@ -242,8 +240,9 @@ interface LeftMachine {
 const HALF_MADE: readonly unknown[] = ["configured", "incomplete", "provisioning", "failed"];
 
 /**
- * Removes the machine of a job with all its datasets, or datasets left without a machine. What another job
- * made is kept, without an error.
+ * Removes what a job should have removed before it ended and could not: its machine with all datasets, or datasets left
+ * without a machine. It runs unattended, so it checks that the machine still belongs to that job, and that the job made
+ * it. What another job made is kept, without an error.
  * @throws {AgentError} see Vmadm.stop() and Vmadm.delete()
  */
 async function removeLeft(
@@ -268,12 +267,9 @@ function isOf(job_uuid: string, { tags, state }: JsonObject): boolean {
   return owner === undefined ? HALF_MADE.includes(state) : owner === job_uuid;
 }
 
-// Limits how many lookups run at the same time. Each is a process of vmadm; a task may have 32 calls under way,
-// and 256 requests may arrive at once. Without a limit they would starve the host and the agent.
-
 /**
- * Concurrent lookups of machines, for all tasks together and for all callers together: each is one
- * short process.
+ * Concurrent lookups of machines, for all tasks together and for all callers together: each is one short process. A task
+ * may have 32 calls under way, and 256 requests may arrive at once, which would starve the host and the agent.
  */
 export const READS_AT_ONCE = 6;
 /**
@@ -281,6 +277,7 @@ export const READS_AT_ONCE = 6;
  * they share.
  */
 export const READS_AT_ONCE_MAX = 16;
+
 /**
  * vmadm with limited lookups; its other methods are unchanged.
  * @param slots concurrent jobs

@@ -167,9 +167,6 @@ async function readGreeting(
   return buffer;
 }
 
-// Passwords of consoles. They are generated on the way to vmadm, so that no request, job or log ever contains
-// one; a caller that may see it reads it back from vmadm.
-
 /** VNC authentication uses no more characters, and vmadm refuses more. */
 const PASSWORD_CHARS = 8;
 /** Letters and digits that cannot be mistaken for each other. */
@@ -178,7 +175,11 @@ const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
 /** Generates a password; an argument, so that a test can choose it. */
 export type NewPassword = () => string;
 
-/** A random password. @see RFC 6143, 7.2.2 */
+/**
+ * A random password. It is generated on the way to vmadm, so that no request, job or log ever contains one; a caller that
+ * may see it reads it back from vmadm.
+ * @see RFC 6143, 7.2.2
+ */
 export const randomPassword: NewPassword = () => {
   let password = "";
   // Bytes beyond the last multiple of the alphabet's length would favor its first letters.
@@ -203,9 +204,6 @@ export function withPassword(payload: JsonObject, newPassword: NewPassword): Jso
   return vnc_password === undefined || vnc_password === false ? rest : payload;
 }
 
-// Waits until the VNC console of a machine is usable. vmadm reports a port before a console answers there, and
-// chooses another at each start of the machine or of its own daemon, so it is asked again before every attempt.
-
 /** What is asked while a console is waited for: see Vmadm. */
 interface ConsoleHost {
   infoVnc(uuid: MachineUuid, o: { signal: AbortSignal }): Promise<VncAddress | null>;
@@ -220,7 +218,8 @@ interface ConsoleHost {
 const POLL_MS = 1_000;
 
 /**
- * Waits until vmadm names a console address and an RFB server answers there.
+ * Waits until vmadm names a console address and an RFB server answers there. vmadm reports a port before a console answers,
+ * and chooses another at each start of the machine or of its own daemon, so it is asked again before every attempt.
  * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`: how long one
  * connection may take to send its banner
  * @throws {AgentError} `timeout` saying what was seen last; `aborted`; `not_found` when there is no such

@@ -1,6 +1,6 @@
-// Copies one file into a zone's root under a temporary name, hashing what is written, and renames it once
-// size and digests match. Reading, hashing and writing overlap. After every step that used a name, it checks
-// that the name still refers to the same file.
+// Copies one file into a zone's root under a temporary name, hashing what is written, and renames it once size and digests
+// match. Reading, hashing and writing overlap. The guest's hypervisor may own what is inside, so nothing on the path may be
+// a link, and after every step that used a name, that of the file or of the root, it must still refer to the same one.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { checkAborted } from "../abort.ts";
@@ -257,10 +257,6 @@ function pacedProgress(
     report?.(done, total);
   };
 }
-
-// Finds the root folder of a zone, and notices if it is replaced. The guest's hypervisor may own what is
-// inside, so nothing on the path may be a link, and the folder's identity is checked after every step that
-// used its name.
 
 /** The root of a zone and its identity. */
 export interface ZoneFolder {
