@@ -8,8 +8,8 @@ import { closestString } from "@std/text/closest-string";
 
 /** Share of letters that the typed text must have in common with a known word to suggest it. */
 const LETTERS_SHARE_MIN = 0.5;
-/** Share of a known word's letters that may have to be changed, which also requires them in order. */
-const EDITS_SHARE_MAX = 0.6;
+/** Share of a known word's letters that may be wrong, and one in any case; any number may be missing or too many. */
+const EDITS_SHARE_MAX = 0.4;
 /** Characters by which the two may differ in length, or half of the known word. */
 const LENGTH_DIFFERENCE_MAX = 2;
 
@@ -43,9 +43,10 @@ export function nearWord(word: string, known: readonly string[]): string | undef
   const meant = near.slice(start).toLowerCase();
   const shared = [...meant].filter((letter) => typed.includes(letter)).length;
   const difference = Math.abs(meant.length - typed.length);
+  const edits = differences(typed, meant);
   const likely = shared >= meant.length * LETTERS_SHARE_MIN &&
     difference <= Math.max(LENGTH_DIFFERENCE_MAX, meant.length * LETTERS_SHARE_MIN) &&
-    differences(typed, meant) <= Math.max(LENGTH_DIFFERENCE_MAX, meant.length * EDITS_SHARE_MAX);
+    (edits === difference || edits <= Math.max(1, meant.length * EDITS_SHARE_MAX));
   return likely ? near : undefined;
 }
 

@@ -57,7 +57,7 @@ Deno.test("workflow validate says ok for a file that an agent would accept", asy
 Deno.test("workflow validate names the task, and line and column as its author counts", async () => {
   const { code, out } = await validate({ "a.json": BROKEN }, ["-f", "a.json"]);
   const message = 'chain[1].body (task "ask") is not a function definition: ' +
-    'expected other JavaScript, found "\'"';
+    'found an unexpected "\'"';
   assertEquals(code, 2);
   assertEquals(
     out(),
@@ -110,7 +110,7 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
             field: "chain[1].body",
             code: "Invalid",
             message: "chain[1].body is not a function definition: " +
-              `expected other JavaScript, found "'" in line 3, column 10`,
+              `found an unexpected "'" in line 3, column 10`,
             task: "ask",
             line: 3,
             column: 10,

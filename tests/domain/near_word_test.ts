@@ -11,6 +11,10 @@ Deno.test("nearest() suggests a similar word, and nothing if none is similar", (
   assertEquals(nearest("frobnicate", ["listen", "slots"]), "");
   // The letters are there, in another order.
   assertEquals(nearest("nothing-like-it", ["machine-eject", "provision-machine"]), "");
+  // Two of four letters, and two of three, make another word.
+  assertEquals(nearest("tcsh", ["bash", "zsh", "fish"]), "");
+  assertEquals(nearest("name", ["ram", "nics", "uuid"]), "");
+  assertEquals(nearest("ls", ["list", "run"]), ': did you mean "list"?');
   assertEquals(nearest("", ["listen"]), "");
   assertEquals(nearest("listen", []), "");
 });

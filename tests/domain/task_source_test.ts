@@ -74,7 +74,7 @@ Deno.test("functionProblem() says in its own words what it found", () => {
     functionProblem(source)?.replace("is not a function definition: ", "");
   assertEquals(
     problem("(job, cb) => {\n  cb(null 'asked');\n}"),
-    'expected other JavaScript, found "\'" in line 2, column 11',
+    'found an unexpected "\'" in line 2, column 11',
   );
   assertEquals(
     problem("(job, cb) => { let a, a; }"),

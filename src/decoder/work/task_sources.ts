@@ -121,7 +121,7 @@ function parseProblem(source: string, error: unknown): string {
   // Its offset counts our parenthesis too.
   const found = source.codePointAt(Number(Reflect.get(error, "pos")) - 1);
   if (what !== "Unexpected token" || found === undefined) return `${lowerFirst(what)} ${where}`;
-  return `expected other JavaScript, found ${JSON.stringify(String.fromCodePoint(found))} ${where}`;
+  return `found an unexpected ${JSON.stringify(String.fromCodePoint(found))} ${where}`;
 }
 
 function lowerFirst(text: string): string {
