@@ -103,7 +103,7 @@ function runtimeComponents({ deno, v8, sqlite, runtime_sha256: content = "" }: C
   });
 }
 
-/** @throws {Error} for a digest that is no SHA-512 */
+/** @throws {Error} for a digest that is not a SHA-512 */
 function hexOf(integrity: string): string {
   const [algorithm, base64 = ""] = integrity.split("-", 2);
   const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));

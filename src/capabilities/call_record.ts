@@ -67,7 +67,7 @@ export function openCallRecord(
     try {
       await insist(append);
     } catch (error) {
-      // The call has happened; a missing record is no reason to fail it.
+      // The call has happened; a missing record is not a reason to fail it.
       log.warn("call was not recorded", { job_uuid, task_name: task, error });
     }
   };

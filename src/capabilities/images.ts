@@ -93,7 +93,7 @@ async function downloadArtifact(
 
 /**
  * Download options of a task: its checks, its progress reports, and its job as a user of the file.
- * @throws {AgentError} `invalid_argument` for a text that is no digest
+ * @throws {AgentError} `invalid_argument` for a text that is not a digest
  */
 export function downloadOptions(
   { signal, progress, job_uuid }: Call,

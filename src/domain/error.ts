@@ -111,7 +111,7 @@ export const SUBJECT_KINDS = [
   "output",
   /** The scheme of an address; its name is the address with the one that is spoken there. */
   "scheme",
-  /** A server that is no agent. */
+  /** A server that is not an agent. */
   "server",
   /** A setting, which forbids it to every caller. */
   "setting",

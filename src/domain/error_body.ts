@@ -15,7 +15,7 @@ import { isJsonObject, type JsonObject, objectsIn } from "./json.ts";
 /** What is known of such an error. */
 interface ReadError {
   readonly code: ErrorCode;
-  /** Undefined where it is no error of an agent. */
+  /** Undefined where it is not an error of an agent. */
   readonly message: string | undefined;
   readonly errors: readonly FieldError[];
   readonly about: ErrorSubject | undefined;

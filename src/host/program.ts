@@ -309,7 +309,7 @@ function notStarted(program: string, why: string, cause?: unknown): AgentError {
   return new AgentError("host", `Cannot run ${JSON.stringify(program)}: ${why}`, { cause });
 }
 
-/** Kills a program and its process group; a process that is already gone is no error. */
+/** Kills a program and its process group; a process that is already gone is not an error. */
 export function killGroup(leader: Deno.ChildProcess): void {
   if (killed(() => Deno.kill(-leader.pid, "SIGKILL"))) return;
   // There may be no group yet: kill the program before it makes one, then whatever it may have started

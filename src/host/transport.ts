@@ -126,7 +126,7 @@ export interface HostGuard {
 
 /**
  * The same host, on which each command and change of a file waits for its guard; what has begun goes on, such as
- * a file that is being written. Its rename waits. A connection is no change: it reads a banner, or is an operator's.
+ * a file that is being written. Its rename waits. A connection is not a change: it reads a banner, or is an operator's.
  * @returns with the host its guard, which allows everything until it is changed
  */
 export function guardedTransport(

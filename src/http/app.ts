@@ -152,7 +152,7 @@ function refused(c: Context<HttpEnv>, error: AgentError): Response {
 
 /** The methods of a path, by the router; middleware is left out. */
 function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
-  // A path with a route of its own is no parameter of another: `library` is not a `:digest` of media.
+  // A path with a route of its own is not a parameter of another: `library` is not a `:digest` of media.
   const own = app.routes.filter((route) => route.path === path && route.method !== "ALL");
   const isRoute = (method: string) =>
     own.length > 0

@@ -180,7 +180,7 @@ async function remove(
   try {
     await host.removeLeft(uuid, left, { signal });
   } catch (error) {
-    // Stopping the agent is no failure.
+    // Stopping the agent is not a failure.
     if (signal.aborted) return;
     const reason = messageOf(error);
     log.warn("leftover stays", { ...about, reason });

@@ -67,7 +67,7 @@ export interface Mirror extends Syncs {
   ): Promise<Medium>;
   /**
    * Describes the medium that a request means, before it is fetched or read whole.
-   * @throws {AgentError} for what can be checked in advance: a missing file, a file that is no medium, an
+   * @throws {AgentError} for what can be checked in advance: a missing file, a file that is not a medium, an
    *   unknown artifact, a host or a check that the configuration does not allow
    */
   expect(media: MediaRequest, signal?: AbortSignal): Promise<ExpectedMedium>;

@@ -32,7 +32,7 @@ interface InstallRequest {
   readonly root?: string;
   /** Whether to start it now, and at every boot. */
   readonly start: boolean;
-  /** SMF only: the runtime with its options, for a program that is no binary. */
+  /** SMF only: the runtime with its options, for a program that is not a binary. */
   readonly runtime?: readonly string[];
 }
 

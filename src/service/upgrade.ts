@@ -91,7 +91,7 @@ export async function installedManager(root = "/"): Promise<ServiceManager> {
 
 /**
  * Upgrades the installed agent; one command at a time, or one would install what another has not yet verified.
- * @throws {AgentError} `digest_mismatch` before anything was changed; `conflict` for a file that is no zonewright for
+ * @throws {AgentError} `digest_mismatch` before anything was changed; `conflict` for a file that is not zonewright for
  *   this system; `host` when the new agent was not ready and the old one runs again
  */
 export async function upgradeService(

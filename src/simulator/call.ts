@@ -1,5 +1,5 @@
 // Parses the words of a vmadm call as vmadm's option parser does: options may come anywhere, an unknown
-// option is no error, and an unknown long option consumes the next word.
+// option is not an error, and an unknown long option consumes the next word.
 
 const SAME: Readonly<Record<string, string>> = {
   boot: "start",

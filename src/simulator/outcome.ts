@@ -84,7 +84,7 @@ export async function spoil(
   return { ...outcome, stdout, stderr };
 }
 
-/** Writes both streams completely; a reader that has gone is no failure. @throws any other error of a stream */
+/** Writes both streams completely; a reader that has gone is not a failure. @throws any other error of a stream */
 export async function writeOutcome(outcome: ToolOutcome): Promise<void> {
   const encoder = new TextEncoder();
   try {

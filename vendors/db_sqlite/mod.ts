@@ -68,7 +68,7 @@ export class Database {
   #open = true;
   #lastInsertRowId = 0;
 
-  /** @throws {Error} when the file cannot be opened or is no database. */
+  /** @throws {Error} when the file cannot be opened or is not a database. */
   constructor(path: string | URL, options: DatabaseOpenOptions = {}) {
     const file = path instanceof URL ? decodeURIComponent(path.pathname) : path;
     // SQLite itself would make a missing file; the option is honoured here.

@@ -33,7 +33,7 @@ export class HttpClient {
 
 /**
  * Deno.createHttpClient().
- * @throws for what is no certificate
+ * @throws for what is not a certificate
  */
 export function createHttpClient(
   { proxy, caCerts = [] }: {

@@ -145,8 +145,8 @@ export async function workflowKnown(
 }
 
 /**
- * The workflow whose uuid begins with a word that is no workflow's name.
- * @returns undefined when there is none, or the word is no beginning of a uuid
+ * The workflow whose uuid begins with a word that names no workflow.
+ * @returns undefined when there is none, or the word does not begin a uuid
  * @throws {AgentError} `invalid_argument` for several
  */
 export async function workflowBegun(
@@ -178,7 +178,7 @@ async function begunWorkflow(
   return found.length === 0 ? undefined : onlyOne(call, "workflow", word, found);
 }
 
-/** The things whose uuid begins with a word; none if it is no beginning of a uuid. */
+/** The things whose uuid begins with a word; none if it begins none. */
 function begunBy(word: string, things: readonly JsonObject[]): JsonObject[] {
   const folded = word.toLowerCase();
   if (!isBeginning(folded)) return [];
@@ -199,9 +199,8 @@ function unknown(kind: NounOfThings, word: string): AgentError {
     }: none ${has}has a uuid that begins with it`;
     return new AgentError("not_found", message, { about: { kind } });
   }
-  const none = by === undefined ? "it is no uuid" : `none has that ${by}`;
-  const message = `Cannot find ${kind} ${JSON.stringify(word)}: ${none}, expected ` +
-    `${by === undefined ? "" : `a known ${by}, `}a uuid or its first ` +
+  const known = by === undefined ? "expected" : `none has that ${by}, expected a known ${by},`;
+  const message = `Cannot find ${kind} ${JSON.stringify(word)}: ${known} a uuid or its first ` +
     `${UUID_BEGINNING_CHARS_MIN} characters or more`;
   return new AgentError("not_found", message, { about: { kind } });
 }

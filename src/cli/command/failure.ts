@@ -29,7 +29,7 @@ interface FailedCommand extends CommandLine {
   hint?(error: AgentError): string | undefined;
 }
 
-/** A bad end that is no error of the command itself, such as a job that failed. */
+/** A bad end that is not an error of the command itself, such as a job that failed. */
 interface WatchedEnd {
   readonly message: string;
   /** What to type next; never empty. */
@@ -81,7 +81,7 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
   return exit_code;
 }
 
-/** An error of the operating system is no defect of the program, wherever it occurs. */
+/** An error of the operating system is not a defect of the program, wherever it occurs. */
 function knownError(cause: unknown, name: string): AgentError {
   const code = systemCode(cause);
   const message = code === undefined

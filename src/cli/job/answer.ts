@@ -190,7 +190,7 @@ function nameOf(task: JsonObject): string {
 
 /**
  * The error of a task as text: a string, or the message of an object. The word of a signal is in the same
- * place and is no error.
+ * place and is not an error.
  */
 function failure({ error }: JsonObject): string | undefined {
   if (

@@ -49,7 +49,7 @@ export function processTerminal(): Terminal {
   };
 }
 
-/** A reader that has gone is no error, see failure.ts; a full disk is. */
+/** A reader that has gone is not an error, see failure.ts; a full disk is. */
 function writeOut(text: string): void {
   try {
     writeAll(Deno.stdout, text);

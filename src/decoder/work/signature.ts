@@ -209,7 +209,7 @@ async function readTrusted(request: JsonObject, source: ByteStream): Promise<Tru
   return { keys, date: new Date(String(request.now)) };
 }
 
-/** @throws {AgentError} `invalid_argument` naming a file that is no key */
+/** @throws {AgentError} `invalid_argument` naming a file that is not a key */
 async function readKeyFile(path: JsonValue | undefined, bytes: Uint8Array): Promise<PublicKey[]> {
   const { readKey, readKeys } = await import("openpgp");
   try {

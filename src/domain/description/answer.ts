@@ -10,7 +10,7 @@ declare const OF: unique symbol;
 /** A JSON Schema of values of one type. */
 export type Shape<T> = JsonObject & { readonly [OF]?: T };
 
-/** The type of the values of a shape; unknown for a schema that is no shape. */
+/** The type of the values of a shape; unknown for a schema that is not a shape. */
 export type ShapeOf<S> = S extends { readonly [OF]?: infer T } ? T : unknown;
 
 /** An object with these properties, all of them present. */

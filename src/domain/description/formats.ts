@@ -66,8 +66,8 @@ export function webAddress(
   const checked = unless(texts, "address", (value) => {
     const url = URL.canParse(value) ? new URL(value) : undefined;
     if (url === undefined || !["https:", "http:"].includes(url.protocol)) {
-      const found = url === undefined ? "a text that is no URL" : `${url.protocol}//`;
-      return `must be an http or https address, found ${found}`;
+      const found = url === undefined ? "another text" : `${url.protocol}//`;
+      return `must be an address such as https://host/path, found ${found}`;
     }
     if (url.username !== "" || url.password !== "") {
       return "must be an address without a user name and password, found one with";

@@ -295,7 +295,7 @@ export function finish(realm: Realm, outcome: string): void {
 
 /**
  * The job as the task left it, as JSON text.
- * @throws {TypeError} when the job is no object or has no JSON; {RangeError} when it is too long
+ * @throws {TypeError} when the job is not an object or has no JSON; {RangeError} when it is too long
  */
 export function jobTextOf(realm: Realm): string {
   let left: Record<string, unknown>;

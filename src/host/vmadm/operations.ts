@@ -101,7 +101,7 @@ export async function update(
 }
 
 /**
- * Deletes a machine; one that does not exist is no error.
+ * Deletes a machine; one that does not exist is not an error.
  * @param claimed whether everything of this uuid may go, even without a machine
  * @returns names of destroyed datasets that belonged to no machine
  * @throws {AgentError} as failureOf() when vmadm fails on an existing machine

@@ -86,7 +86,7 @@ export interface Vmadm {
   reboot(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
   update(uuid: MachineUuid, changes: JsonObject, o?: CallOptions): Promise<void>;
   /**
-   * Deletes a machine with all its disks; one that does not exist is no error.
+   * Deletes a machine with all its disks; one that does not exist is not an error.
    * @param o `claimed`: nothing had the uuid before the caller created the machine, so datasets without a
    * machine are removed too
    * @returns names of such datasets

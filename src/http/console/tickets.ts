@@ -72,7 +72,7 @@ export function openConsoleTickets(
       return ticket;
     },
     async take(ticket, uuid) {
-      // Text in the wrong form is refused without a comparison: the form is no secret.
+      // Text in the wrong form is refused without a comparison: the form is not a secret.
       if (!TICKET.test(ticket)) return undefined;
       const digest = await secretDigest(ticket);
       forgetEnded();

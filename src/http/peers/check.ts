@@ -100,7 +100,7 @@ interface CallRules {
   readonly noncesMax?: number;
 }
 
-/** Checks the head of a request. @returns undefined when it is no call of another agent */
+/** Checks the head of a request. @returns undefined when it is not a call of another agent */
 export type CallCheck = (request: Request) => Promise<AcceptedCall | undefined>;
 
 /**

@@ -173,7 +173,7 @@ function unauthorized(why: string): AgentError {
  * token.
  */
 export async function tokenOf(text: string, tokens: readonly Token[]): Promise<Token | undefined> {
-  // The form of a token is no secret.
+  // The form of a token is not a secret.
   if (!isTokenText(text)) return undefined;
   const digest = new Uint8Array(
     await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)),
@@ -328,7 +328,7 @@ function cookieOf(request: Request, secure: boolean): string | undefined {
 
 /** Whether a request has sent the CSRF text of its session; compared in constant time. */
 function showsCsrf(session: BrowserSession, shown: string | undefined): boolean {
-  // The form is no secret.
+  // The form is not a secret.
   if (shown === undefined || !SECRET.test(shown)) return false;
   const encoder = new TextEncoder();
   return timingSafeEqual(encoder.encode(shown), encoder.encode(session.csrf));

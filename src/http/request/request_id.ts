@@ -101,7 +101,7 @@ function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number
   else log.info("request refused", { ...fields, reason: c.error.message });
 }
 
-/** Whether a request ended because its caller hung up, which is no failure of the agent. */
+/** Whether a request ended because its caller hung up, which is not a failure of the agent. */
 function isAborted(error: Error, caller: AbortSignal): boolean {
   if (!caller.aborted) return false;
   return error.name === "AbortError" || error instanceof AgentError && error.code === "aborted";

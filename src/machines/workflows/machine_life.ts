@@ -81,7 +81,7 @@ const STOP = `async function stop(job, cb) {
 
 /**
  * Takes media out of a stopped machine. They are detached before their files are removed: a machine whose
- * disk has no file does not start. A medium that is already gone is no error.
+ * disk has no file does not start. A medium that is already gone is not an error.
  */
 const EJECT = `async function eject(job, cb) {
   const { uuid, files = [] } = job.params;
@@ -109,7 +109,7 @@ const EJECT = `async function eject(job, cb) {
 }`;
 
 /**
- * Deletes a machine with its disks, its zone and the media in it. A missing machine is no error, so the task
+ * Deletes a machine with its disks, its zone and the media in it. A missing machine is not an error, so the task
  * may run again after a crash or when a dataset was busy.
  */
 const DELETE = `async function remove(job, cb) {

@@ -180,7 +180,7 @@ async function receive(
       for await (const part of response.body ?? []) {
         deps.received(part.byteLength);
         await file.write(part);
-        // Waiting for our own bandwidth limit is no stall of the server.
+        // Waiting for our own bandwidth limit is not a stall of the server.
         const { signal, hold } = deadline;
         const hashed = await hasher.update(part, hold);
         await look(file.size);

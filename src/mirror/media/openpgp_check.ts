@@ -28,7 +28,7 @@ export interface SignatureCheck {
  * Checks a clear-signed text.
  * @returns the signed text, which is not all of the input
  * @throws {AgentError} `digest_mismatch` when the text is not the signed one; `invalid_argument`
- *   naming a file that is no key; `too_large` when a decoder could not read it within its limits
+ *   naming a file that is not a key; `too_large` when a decoder could not read it within its limits
  */
 export async function checkClearsigned(
   document: Uint8Array,
@@ -142,7 +142,7 @@ interface KeyFolder {
  * The key files for a distro: those of its own folder, else those at the top. They are read each
  * time, so that a removed key is no longer trusted.
  * @param distro null for a file of no distro, such as one of an address
- * @throws {AgentError} `invalid_argument` naming what is no key file or distro folder, what leads
+ * @throws {AgentError} `invalid_argument` naming what is not a key file or distro folder, what leads
  *   out of the folder, or too many files
  */
 export async function readKeyFolder(folder: string, distro: string | null): Promise<KeyFile[]> {

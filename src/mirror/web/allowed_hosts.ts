@@ -55,7 +55,7 @@ export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?
   if (url === null) {
     throw new AgentError(
       "upstream",
-      `Cannot connect to ${shown}: it is no URL, expected an address such as https://host/path`,
+      `Cannot connect to ${shown}: expected a URL such as https://host/path`,
     );
   }
   if (url.protocol !== "https:" && !(reach.allowHttp && url.protocol === "http:")) {

@@ -139,7 +139,7 @@ function sameAnswer(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 // DES, one block at a time. VNC authentication uses it, and current cryptography libraries no longer offer
-// it. It is no protection today, but the protocol requires it. The tables are those of FIPS 46-3; they count
+// it. It protects nothing today, but the protocol requires it. The tables are those of FIPS 46-3; they count
 // bits from 1, as that document does.
 
 const INITIAL = table(

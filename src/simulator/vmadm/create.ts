@@ -30,7 +30,7 @@ const RAM_STEP = 4096;
 
 /**
  * `vmadm validate create`, or `validate update BRAND`: checks the payload and changes nothing.
- * @throws {AgentError} as crash() for a payload that is no object
+ * @throws {AgentError} as crash() for a payload that is not an object
  */
 export async function validate(
   state: State,

@@ -308,7 +308,7 @@ async function deleteJobs(
   const ids = rows.map(({ id }) => id);
   await deleteRows(tx, ids);
   await deleteLines(tx, ids);
-  // The jobs still exist in the host's own database, so their removal here is no event.
+  // The jobs still exist in the host's own database, so their removal here is not an event.
   await deleteEvents(tx, ids);
   await deleteUnusedDefinitions(tx, rows.map(({ definition_id }) => definition_id));
   return ids.length;

@@ -70,7 +70,7 @@ export function machineRoutes(
   return app;
 }
 
-/** The uuid in a path. @throws {AgentError} `not_found` for a text that is no uuid */
+/** The uuid in a path. @throws {AgentError} `not_found` for a text that is not a uuid */
 function machineUuid(c: Context<HttpEnv>): MachineUuid {
   return parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
 }

@@ -5,7 +5,7 @@ import { jsonMistake } from "../../../domain/json_problem.ts";
 /** A JSON object as parsed; its values are not checked. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Why a text is no JSON. */
+/** Why a text is not JSON. */
 export interface TextProblem {
   readonly message: string;
   /** Number of characters before the problem. */

@@ -342,7 +342,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** A typed value: JSON if it is a number, a list or the like, else the text. An empty field is no param. */
+/** A typed value: JSON if it is a number, a list or the like, else the text. An empty field is not a param. */
 function paramsOf(values: Readonly<Record<string, string>>): Record<string, unknown> {
   const typed = Object.entries(values).filter(([, text]) => text !== "");
   return Object.fromEntries(typed.map(([name, text]) => [name, valueIn(text)]));

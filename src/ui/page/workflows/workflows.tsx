@@ -173,7 +173,7 @@ function NewWorkflow({ onClose }: { onClose: () => void }): JSX.Element {
   );
 }
 
-/** @returns undefined for what is no JSON */
+/** @returns undefined for what is not JSON */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
