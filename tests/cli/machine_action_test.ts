@@ -2,6 +2,7 @@
 // and viewers that are carried to a console.
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
@@ -307,6 +308,7 @@ Deno.test("machine console --listen shows the agent its token", () =>
       const server = await listen(createApp({ ...agent.context, access }), {
         tcp: { hostname: "127.0.0.1", port: 0 },
         socketPath: null,
+        connections: DEFAULT_LIMITS,
         log: agent.context.log,
       });
       try {
@@ -330,6 +332,7 @@ Deno.test("machine console --listen reaches an agent on a unix socket", () =>
       const server = await listen(createApp(agent.context), {
         tcp: null,
         socketPath,
+        connections: DEFAULT_LIMITS,
         log: agent.context.log,
       });
       try {

@@ -2,6 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { agentCheck } from "../../src/service/doctor/examination.ts";
 import { type App, listen } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
@@ -55,7 +56,13 @@ programTest(
       const tls = await readTlsIdentity({ certPath, keyPath });
       // The certificate names the first address alone.
       for (const hostname of ["127.0.0.1", "127.0.0.2"]) {
-        const options = { tcp: { hostname, port: 0 }, socketPath: null, tls, log: silentLog };
+        const options = {
+          tcp: { hostname, port: 0 },
+          socketPath: null,
+          tls,
+          connections: DEFAULT_LIMITS,
+          log: silentLog,
+        };
         const server = await listen(app, options);
         try {
           const tcp = { hostname, port: server.port ?? 0 };

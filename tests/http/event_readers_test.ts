@@ -2,6 +2,7 @@
 // two events is left out when they come back.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { createApp } from "../../src/http/app.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
@@ -67,7 +68,13 @@ for (const [name, http2] of [["HTTP/1.1", false], ["HTTP/2", true]] as const) {
           const tls = await readTlsIdentity(paths);
           const tcp = { hostname: "127.0.0.1", port: 0 };
           const app = createApp(agent.context);
-          const server = await listen(app, { tcp, socketPath: null, tls, log: silentLog });
+          const server = await listen(app, {
+            tcp,
+            socketPath: null,
+            tls,
+            connections: DEFAULT_LIMITS,
+            log: silentLog,
+          });
           const caCerts = [await Deno.readTextFile(paths.certPath)];
           const client = Deno.createHttpClient({ caCerts, http2, http1: !http2 });
           try {

@@ -2,7 +2,7 @@
 // that are never finished, resets, halves that are closed early, floods, and callers that do not read.
 
 import { assert, assertEquals } from "@std/assert";
-import { DEFAULT_CONNECTION_LIMITS } from "../../src/http/listen/connection_watch.ts";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { until } from "../support/until.ts";
@@ -88,7 +88,7 @@ listenerTestInTurn(
 );
 
 listenerTest(TLS_LISTENERS, "handshakes that are never finished make room for a caller", (kind) => {
-  const connections = { ...DEFAULT_CONNECTION_LIMITS, connectionsMax: 3 };
+  const connections = { ...DEFAULT_LIMITS, connectionsMax: 3 };
   return withListener(kind, { connections }, async (listener) => {
     const silent = [];
     for (let count = 0; count < 10; count++) {

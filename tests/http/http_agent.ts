@@ -2,6 +2,7 @@
 // real store. What a runner would do is done by calling the store.
 
 import { assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type JobUuid, randomUuid, type TaskUuid } from "../../src/domain/id.ts";
 import { phaseOf, type TaskResult } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
@@ -164,7 +165,12 @@ export async function withHttpAgent(
     ...changes,
   };
   const tcp = { hostname: "127.0.0.1", port: 0 };
-  const server = await listen(createApp(context), { tcp, socketPath: null, log });
+  const server = await listen(createApp(context), {
+    tcp,
+    socketPath: null,
+    connections: DEFAULT_LIMITS,
+    log,
+  });
   const port = server.port ?? 0;
   const url = `http://127.0.0.1:${port}`;
   try {

@@ -1,6 +1,7 @@
 // An agent that listens, in front of a mirror of the small tree: the application as agent.ts puts it
 // together, fast path included.
 
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { OPEN_ACCESS } from "../../src/http/request/caller.ts";
@@ -63,7 +64,7 @@ export async function withIndexAgent(
       const app = withFastPath(plain, fastPath);
       const apps = { fast: app, plain };
       const tcp = { hostname: "127.0.0.1", port: 0 };
-      const server = await listen(app, { tcp, socketPath: null, log });
+      const server = await listen(app, { tcp, socketPath: null, connections: DEFAULT_LIMITS, log });
       const port = server.port ?? 0;
       const url = `http://127.0.0.1:${port}`;
       try {

@@ -1,6 +1,7 @@
 // The fast path beside the application: whatever is sent, the answers are the same.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { withFolder } from "../support/until.ts";
 import { AGE_HEADER } from "../../src/http/answer/document_cache.ts";
@@ -117,7 +118,13 @@ Deno.test("on the unix socket, a Host changes nothing or is refused, with and wi
       for (const [name, app] of Object.entries(apps)) {
         await withFolder(async (folder) => {
           const path = `${folder}/agent.sock`;
-          const options = { tcp: null, socketPath: path, log: agent.context.log, relayed };
+          const options = {
+            tcp: null,
+            socketPath: path,
+            connections: DEFAULT_LIMITS,
+            log: agent.context.log,
+            relayed,
+          };
           const server = await listen(app, options);
           try {
             for (const [head, status] of SOCKET_HEADS) {

@@ -2,6 +2,7 @@
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpEnv, ServedAgent } from "../../src/http/served_agent.ts";
@@ -240,7 +241,12 @@ function endlessApp(stallMs: number): Hono<HttpEnv> {
 Deno.test("a caller who accepts nothing for too long is disconnected, and frees its slot", async () => {
   const app = endlessApp(20);
   const tcp = { hostname: "127.0.0.1", port: 0 };
-  const server = await listen(app, { tcp, socketPath: null, log: silentLog });
+  const server = await listen(app, {
+    tcp,
+    socketPath: null,
+    connections: DEFAULT_LIMITS,
+    log: silentLog,
+  });
   const port = server.port ?? 0;
   try {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port });

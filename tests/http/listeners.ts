@@ -1,11 +1,9 @@
 // Every kind of listener, so that all of them are held to the same promises: connections that the
 // runtime serves itself or that are relayed to a separate server, in plain HTTP or over TLS.
 
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { messageOf } from "../../src/domain/error.ts";
-import {
-  type ConnectionLimits,
-  DEFAULT_CONNECTION_LIMITS,
-} from "../../src/http/listen/connection_watch.ts";
+import type { ConnectionLimits } from "../../src/http/listen/connection_watch.ts";
 import { type App, listen, type Server } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -100,7 +98,7 @@ async function named(
 /** Runs a function with a server, and closes it whatever happens. */
 export async function withListener(
   { relayed, secure }: ListenerKind,
-  { app = HELLO, connections = DEFAULT_CONNECTION_LIMITS }: {
+  { app = HELLO, connections = DEFAULT_LIMITS }: {
     readonly app?: App;
     readonly connections?: ConnectionLimits;
   },

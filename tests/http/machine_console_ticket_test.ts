@@ -2,6 +2,7 @@
 // with one, and what nobody can.
 
 import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
 import type { AuditEntry } from "../../src/http/request/caller.ts";
@@ -299,6 +300,7 @@ programTest(
           tcp: { hostname: "127.0.0.1", port: 0 },
           socketPath: null,
           tls: await readTlsIdentity(paths),
+          connections: DEFAULT_LIMITS,
           log: agent.context.log,
         });
         const caCerts = [await Deno.readTextFile(paths.certPath)];

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { type App, listen, type ListenOptions, type Server } from "../../src/http/listen/server.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -17,7 +18,13 @@ async function withServer(
   run: (server: Server) => Promise<void>,
   app: App = WHERE_FROM,
 ): Promise<void> {
-  const server = await listen(app, { tcp: null, socketPath: null, log: silentLog, ...options });
+  const server = await listen(app, {
+    tcp: null,
+    socketPath: null,
+    connections: DEFAULT_LIMITS,
+    log: silentLog,
+    ...options,
+  });
   try {
     await run(server);
   } finally {
@@ -53,7 +60,9 @@ Deno.test("listen() makes a socket that only its owner may open, and leaves the 
       import { listen } from "./src/http/listen/server.ts";
       import { silentLog } from "./src/metrics/log.ts";
       Deno.umask(0o027);
-      const options = { tcp: null, socketPath: ${JSON.stringify(path)}, log: silentLog };
+      import { DEFAULT_LIMITS as connections } from "./src/config/limits.ts";
+      const socketPath = ${JSON.stringify(path)};
+      const options = { tcp: null, socketPath, connections, log: silentLog };
       const server = await listen({ fetch: () => new Response("") }, options);
       const { mode } = await Deno.lstat(options.socketPath);
       console.log(JSON.stringify([mode & 0o777, server.port ?? null, Deno.umask()]));
@@ -126,7 +135,12 @@ Deno.test("shutdown() accepts no more requests and lets running ones end", async
       return new Response("done");
     },
   };
-  const server = await listen(app, { tcp: LOCAL, socketPath: null, log: silentLog });
+  const server = await listen(app, {
+    tcp: LOCAL,
+    socketPath: null,
+    connections: DEFAULT_LIMITS,
+    log: silentLog,
+  });
   const port = server.port ?? 0;
   const underWay = rawCall(port, listed(["GET / HTTP/1.1", "Host: x", "Connection: close"]));
   await until("the request to be under way", () => entered);
@@ -146,7 +160,12 @@ Deno.test("shutdown() accepts no more requests and lets running ones end", async
 
 Deno.test("shutdown() cuts off a caller that never ends its request", async () => {
   const app: App = { fetch: () => new Response("early") };
-  const server = await listen(app, { tcp: LOCAL, socketPath: null, log: silentLog });
+  const server = await listen(app, {
+    tcp: LOCAL,
+    socketPath: null,
+    connections: DEFAULT_LIMITS,
+    log: silentLog,
+  });
   const port = server.port ?? 0;
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });
   const head = listed(["POST / HTTP/1.1", "Host: x", "Content-Length: 100"]);

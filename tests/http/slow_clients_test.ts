@@ -1,7 +1,7 @@
 // Clients that keep an agent waiting: by sending drop by drop, by not reading, or by doing nothing.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { DEFAULT_CONNECTION_LIMITS } from "../../src/http/listen/connection_watch.ts";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { until } from "../support/until.ts";
 import {
@@ -121,7 +121,7 @@ listenerTest(
   LISTENERS,
   "of too many connections the one that has been silent longest makes room",
   (kind) => {
-    const connections = { ...DEFAULT_CONNECTION_LIMITS, connectionsMax: 3 };
+    const connections = { ...DEFAULT_LIMITS, connectionsMax: 3 };
     return withListener(kind, { connections }, async (listener) => {
       const silent = [];
       for (let count = 0; count < 10; count++) silent.push(await listener.connect());
@@ -145,7 +145,7 @@ listenerTest(
         return new Response("done");
       },
     };
-    const connections = { ...DEFAULT_CONNECTION_LIMITS, connectionsMax: 2 };
+    const connections = { ...DEFAULT_LIMITS, connectionsMax: 2 };
     await withListener(kind, { app, connections }, async (listener) => {
       const held = [bodyOf(listener), bodyOf(listener)];
       await until("both to be under way", () => entered === 2);

@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Hono } from "hono";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError, messageOf } from "../../src/domain/error.ts";
 import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { headChecked } from "../../src/http/request/head_check.ts";
@@ -24,7 +25,14 @@ async function withTls(
     await withFolder(async (folder) => {
       const paths = await makeCertificate(folder, "first");
       const tls = await readTlsIdentity(paths);
-      const options = { tcp: LOCAL, socketPath: null, tls, log: silentLog, relayed };
+      const options = {
+        tcp: LOCAL,
+        socketPath: null,
+        connections: DEFAULT_LIMITS,
+        tls,
+        log: silentLog,
+        relayed,
+      };
       const server = await listen(app, options);
       try {
         await run(server, paths, folder);
@@ -117,6 +125,7 @@ programTest(
       const everywhere = {
         tcp: { hostname: "0.0.0.0", port: 0 },
         socketPath: null,
+        connections: DEFAULT_LIMITS,
         log: silentLog,
       };
       const messageOf = async (options: object) =>

@@ -1,4 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { groupNumber, type SocketRights } from "../../src/http/listen/listener.ts";
@@ -15,7 +16,14 @@ async function withSockets(
   for (const relayed of [false, true]) {
     await withFolder(async (folder) => {
       const socketPath = `${folder}/agent.sock`;
-      const options = { tcp: null, socketPath, socketRights: rights, log: silentLog, relayed };
+      const options = {
+        tcp: null,
+        socketPath,
+        socketRights: rights,
+        connections: DEFAULT_LIMITS,
+        log: silentLog,
+        relayed,
+      };
       const server = await listen(APP, options);
       try {
         await run(socketPath, folder);
@@ -51,7 +59,13 @@ Deno.test("a socket has the mode and the group that were asked for, and nothing 
 Deno.test("a socket to which nobody could connect is refused", () =>
   withFolder(async (folder) => {
     const socketPath = `${folder}/${"s".repeat(107 - folder.length)}`;
-    const options = { tcp: null, socketPath, socketRights: { mode: 0o600 }, log: silentLog };
+    const options = {
+      tcp: null,
+      socketPath,
+      socketRights: { mode: 0o600 },
+      connections: DEFAULT_LIMITS,
+      log: silentLog,
+    };
     const error = await assertRejects(() => listen(APP, options), AgentError);
     assertEquals([error.code, error.message], [
       "conflict",
@@ -68,7 +82,13 @@ Deno.test("a link in the way of a socket is not followed", async () => {
     for (const to of [target, `${folder}/nowhere`]) {
       const socketPath = `${folder}/agent.sock`;
       await Deno.symlink(to, socketPath);
-      const options = { tcp: null, socketPath, socketRights: { mode: 0o666 }, log: silentLog };
+      const options = {
+        tcp: null,
+        socketPath,
+        socketRights: { mode: 0o666 },
+        connections: DEFAULT_LIMITS,
+        log: silentLog,
+      };
       const error = await assertRejects(() => listen(APP, options), AgentError);
       assertEquals(error.code, "conflict");
       assertEquals((await Deno.lstat(socketPath)).isSymlink, true);

@@ -20,14 +20,6 @@ export interface ConnectionLimits {
   readonly answerSeconds: number;
 }
 
-/** The limits when nothing is configured. */
-export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
-  connectionsMax: 1024,
-  headSeconds: 15,
-  idleSeconds: 75,
-  answerSeconds: 600,
-};
-
 /** One peer may hold one in this many of all connections; then it gets no more. */
 const HELD_SHARE = 16;
 

@@ -4,11 +4,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { HttpEnv } from "../served_agent.ts";
-import {
-  type ConnectionLimits,
-  DEFAULT_CONNECTION_LIMITS,
-  WatchedConnections,
-} from "./connection_watch.ts";
+import { type ConnectionLimits, WatchedConnections } from "./connection_watch.ts";
 import {
   type Answering,
   type ConnectionOrigin,
@@ -42,7 +38,7 @@ export interface ListenOptions {
   readonly tls?: TlsIdentity | undefined;
   /** Whether every caller of the port must show a token. */
   readonly tokenRequired?: boolean;
-  readonly connections?: ConnectionLimits;
+  readonly connections: ConnectionLimits;
   /** Whether the agent relays the bytes of connections; by default, if the runtime needs it. */
   readonly relayed?: boolean;
   readonly log: Log;
@@ -75,7 +71,7 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
   const { tcp, socketPath, log, tls } = options;
   if (tcp !== null) refuseOpenPort(tcp.hostname, options);
   const relayed = options.relayed ?? !servesConnections();
-  const watch = new WatchedConnections(options.connections ?? DEFAULT_CONNECTION_LIMITS);
+  const watch = new WatchedConnections(options.connections);
   const answering: Answering = {
     answer: (request, origin) => answer(app, request, origin),
     failed: (error) => failed(error, log),
