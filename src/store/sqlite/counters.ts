@@ -201,7 +201,14 @@ export class CounterChanges {
   /** Tries an UPDATE first: an upsert's row would violate the CHECK if it contained a number below 0. */
   #writeSpan(span: string, changes: readonly number[]): void {
     if (changes.every((jobs) => jobs === 0)) return;
-    if (this.#run(`UPDATE job_counts SET ${SET} WHERE span = ?1`, span, ...changes) > 0) return;
+    if (!this.#updateSpan(span, changes)) this.#insertSpan(span, changes);
+  }
+
+  #updateSpan(span: string, changes: readonly number[]): boolean {
+    return this.#run(`UPDATE job_counts SET ${SET} WHERE span = ?1`, span, ...changes) > 0;
+  }
+
+  #insertSpan(span: string, changes: readonly number[]): void {
     this.#run(`INSERT INTO job_counts (span, ${COLUMNS}) VALUES (?1, ${PLACES})`, span, ...changes);
   }
 }

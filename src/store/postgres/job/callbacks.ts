@@ -44,7 +44,26 @@ async function takeCallbacks(
   limit: number,
   passedOver: readonly string[],
 ): Promise<DueCallback[]> {
-  const taken = await tx.rows<{ job_id: number; attempts: number }>(
+  const taken = await advanceDue(tx, owners, againMs, limit, passedOver);
+  const attemptsOf = new Map(taken.map(({ job_id, attempts }) => [job_id, attempts]));
+  const rows = await selectJobRows(tx, [...attemptsOf.keys()]);
+  const jobs = await jobsFromRows(tx, rows);
+  return rows.flatMap(({ id, callback_url: url }, index) => {
+    const job = jobs[index];
+    if (job === undefined || url === null) return [];
+    return [{ job, url, attempts: (attemptsOf.get(id) ?? 1) - 1 }];
+  });
+}
+
+/** Counts an attempt of each due callback, and sets when it is due again. */
+async function advanceDue(
+  tx: Transaction,
+  owners: readonly string[],
+  againMs: number,
+  limit: number,
+  passedOver: readonly string[],
+): Promise<{ job_id: number; attempts: number }[]> {
+  return await tx.rows(
     `WITH due AS (
        SELECT job_id FROM callbacks
         WHERE owner = ANY($1) AND due_at <= $2 AND host <> ALL($5::text[])
@@ -58,17 +77,13 @@ async function takeCallbacks(
     limit,
     passedOver,
   );
-  const attemptsOf = new Map(taken.map(({ job_id, attempts }) => [job_id, attempts]));
-  const rows = await tx.rows<SharedJobRow>(
+}
+
+async function selectJobRows(tx: Transaction, ids: readonly number[]): Promise<SharedJobRow[]> {
+  return await tx.rows<SharedJobRow>(
     `SELECT ${SHARED_COLUMNS} FROM jobs WHERE id = ANY($1::bigint[]) ORDER BY id`,
-    [...attemptsOf.keys()],
+    ids,
   );
-  const jobs = await jobsFromRows(tx, rows);
-  return rows.flatMap(({ id, callback_url: url }, index) => {
-    const job = jobs[index];
-    if (job === undefined || url === null) return [];
-    return [{ job, url, attempts: (attemptsOf.get(id) ?? 1) - 1 }];
-  });
 }
 
 /** Reads when the first callback is due. */

@@ -314,21 +314,32 @@ export async function updateWaitingResult(
   outcome: Pick<TaskResult, "result" | "error" | "finished_at">,
   call: string | null,
 ): Promise<void> {
-  const row = await tx.row<{ position: number; entry: string }>(
-    `SELECT position, entry FROM task_results WHERE job_id = $1 AND phase = $2
-      ORDER BY position DESC LIMIT 1`,
-    id,
-    phase,
-  );
-  if (row === undefined) throw new Error(`Cannot resume job ${id}: its waiting task has no entry`);
-  const entry = { ...JSON.parse(row.entry) as TaskResult, ...outcome };
+  const waiting = await selectLastResult(tx, id, phase);
+  if (waiting === undefined) {
+    throw new Error(`Cannot resume job ${id}: its waiting task has no entry`);
+  }
+  const entry = { ...JSON.parse(waiting.entry) as TaskResult, ...outcome };
   await tx.run(
     `UPDATE task_results SET entry = $4, resumed_by = $5
       WHERE job_id = $1 AND phase = $2 AND position = $3`,
     id,
     phase,
-    row.position,
+    waiting.position,
     JSON.stringify(entry),
     call,
+  );
+}
+
+/** The last result of a phase, which is that of the task for which a job waits. */
+async function selectLastResult(
+  tx: Transaction,
+  id: number,
+  phase: Phase,
+): Promise<{ position: number; entry: string } | undefined> {
+  return await tx.row(
+    `SELECT position, entry FROM task_results WHERE job_id = $1 AND phase = $2
+      ORDER BY position DESC LIMIT 1`,
+    id,
+    phase,
   );
 }
