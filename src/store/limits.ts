@@ -1,7 +1,5 @@
-// Limits of both stores: how much is cached, searched, or written in one go, and helpers of work that they cut in parts.
-
-import { type Instant, msBetween } from "../domain/instant.ts";
-import type { NextDue } from "./job_store.ts";
+// Limits of both stores: how much is cached, searched, or written in one go. Long work is cut into parts of such a
+// size, and lets requests pass between them.
 
 /** Maximum number of pending writes; more are refused as overload. */
 export const PENDING_WRITES_MAX = 10_000;
@@ -10,9 +8,9 @@ export type Pace = "prompt" | "patient";
 /** Number of patient writes that triggers a commit: in a file, a commit writes some twenty pages whatever is in it. */
 export const GATHERED_MIN = 48;
 /** Most cached values of rows that rarely or never change: 16 Mi characters in all. */
-export const KEPT_MAX = 128;
+export const CACHED_MAX = 128;
 /** Most characters of one cached value. */
-export const KEPT_CHARS_MAX = 128 * 1024;
+export const CACHED_CHARS_MAX = 128 * 1024;
 /** Delayed jobs that become ready in one write: more than a claim takes. Others follow with the next write. */
 export const READY_MAX = 100;
 /** Most bytes of jobs in one claim, because they are parsed without yielding to other work. */
@@ -33,13 +31,6 @@ export const UUIDS_MAX = 1000;
 export const DEFINITIONS_MAX = 16;
 /** Jobs that are examined for one page of summaries. */
 export const SUMMARIES_LOOKED_AT_MAX = 20_000;
-
-/** Time until an instant; `none` when nothing is due. */
-export function dueFrom(now: Instant, due: Instant | null): NextDue {
-  if (due === null) return { kind: "none" };
-  const ms = msBetween(now, due);
-  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
-}
 
 /**
  * Ends with the next turn of the event loop, so that requests are served between two parts of long work.

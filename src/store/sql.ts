@@ -1,7 +1,7 @@
 // SQL that both stores use: conditions and CHECKs of jobs, the columns of a job, and the types of its rows.
 
 import type { Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
-import type { Instant } from "../domain/instant.ts";
+import { type Instant, msBetween } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 import {
   type Execution,
@@ -13,7 +13,7 @@ import {
   stateOf,
   UNFINISHED,
 } from "../domain/job/state.ts";
-import type { CreateJobOutcome, JobStore } from "./job_store.ts";
+import type { CreateJobOutcome, JobStore, NextDue } from "./job_store.ts";
 
 /** The steps from one version of the schema to the next. */
 export interface SchemaSteps {
@@ -162,6 +162,13 @@ export interface StateRow {
 /** The state of a row, as decide() takes it. */
 export function standingOf(row: KeptState): Standing {
   return { state: stateOf(row), phase: row.phase };
+}
+
+/** The time until the earliest instant of some rows; `none` when there is none. */
+export function dueFrom(now: Instant, due: Instant | null): NextDue {
+  if (due === null) return { kind: "none" };
+  const ms = msBetween(now, due);
+  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
 }
 
 /** The columns that a claim reads. */

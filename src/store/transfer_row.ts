@@ -26,7 +26,7 @@ export interface TransferRows {
   /** The next jobs in order of creation. @param after the id of the last one; 0 for the first */
   jobs(after: number, limit: number): readonly TransferJob[];
   /** The state of a job in this database as a text to compare; undefined when the job does not exist. */
-  standing(uuid: string): string | undefined;
+  fingerprint(uuid: string): string | undefined;
   /** Results of shared jobs in the journal, which the shared database does not have yet. */
   undelivered(): number;
   close(): void;
@@ -36,7 +36,7 @@ export interface TransferRows {
  * SQL for the state of a job as a text, which differs as soon as a runner has claimed the job or a caller has changed
  * it.
  */
-export const STANDING =
+export const JOB_FINGERPRINT =
   `concat_ws(' ', execution, phase, lease, starts, failures, (SELECT count(*) FROM task_results
      WHERE job_id = jobs.id), (SELECT count(*) FROM job_log WHERE job_id = jobs.id))`;
 

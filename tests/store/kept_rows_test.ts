@@ -39,7 +39,7 @@ Deno.test("sqlite: few row values are cached, and no large one", () =>
   withConnection((db) => {
     let made = 0;
     const keep = (id: number, chars = 1) => {
-      db.kept("row", id, () => ({ value: made += 1, chars }));
+      db.cached("row", id, () => ({ value: made += 1, chars }));
       return made;
     };
     assertEquals([keep(0), keep(0)], [1, 1]);

@@ -204,7 +204,7 @@ const LIBRARY_SCHEMAS: JsonObject = {
 };
 
 /** Header fields that report the progress of an upload. */
-const STANDING = ["Upload-Offset", "Upload-Complete"];
+const UPLOAD_HEADERS = ["Upload-Offset", "Upload-Complete"];
 
 function header(name: string, description: string, example: string): JsonObject {
   return { name, in: "header", description, schema: TEXT, example };
@@ -244,17 +244,17 @@ const UPLOAD: JsonObject = {
   responses: {
     "200": jsonAnswer("The file, which replaced another.", schemaRef("LibraryFile"), FILE, [
       "Location",
-      ...STANDING,
+      ...UPLOAD_HEADERS,
     ]),
     "201": jsonAnswer("The complete file.", schemaRef("LibraryFile"), FILE, [
       "Location",
-      ...STANDING,
+      ...UPLOAD_HEADERS,
     ]),
     "202": jsonAnswer(
       "The progress of the upload.",
       schemaRef("UnfinishedUpload"),
       UNFINISHED,
-      STANDING,
+      UPLOAD_HEADERS,
     ),
     ...refusals("408", "409", "413", "415", "507"),
   },
@@ -308,7 +308,7 @@ export const MEDIA_LIBRARY: OpenapiPart = {
           "200": {
             description: "The file, or its unfinished upload.",
             headers: Object.fromEntries(
-              [...STANDING, "X-Request-Id"].map((name) => [name, headerRef(name)]),
+              [...UPLOAD_HEADERS, "X-Request-Id"].map((name) => [name, headerRef(name)]),
             ),
             content: {
               "application/json": {

@@ -10,7 +10,7 @@
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { type Pace, PENDING_WRITES_MAX } from "../limits.ts";
-import { KeptValues, ReaderPlaces } from "./session_shares.ts";
+import { CachedValues, ReaderPlaces } from "./session_shares.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { type Follower, Listening, payloadsOf } from "./notices.ts";
 import { type GroupedWrite, groupsOf, WaitingWrites } from "./write_groups.ts";
@@ -53,7 +53,7 @@ export interface Transaction {
    * Returns a value that is derived from rows that never change; it is cached unless it is large.
    * @param make reads the value, and returns it with its approximate size in characters
    */
-  kept<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T>;
+  cached<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T>;
 }
 
 /** A transaction whose BEGIN is not answered yet: neither the store's time nor the schema version is known. */
@@ -103,7 +103,7 @@ const NOTHING = () => Promise.resolve();
 /** All sessions of one agent with its server. */
 export class SharedDatabase {
   readonly #options: ServerOptions;
-  readonly #kept = new KeptValues();
+  readonly #cache = new CachedValues();
   readonly #listening: Listening;
   readonly #idle: WorkingSession[] = [];
   readonly #places = new ReaderPlaces();
@@ -313,7 +313,7 @@ export class SharedDatabase {
       const here = [...notices.keys()].filter((notice) => notices.get(notice));
       if (!quiet) queueMicrotask(() => this.#listening.committed(here));
     } catch (error) {
-      this.#kept.clear();
+      this.#cache.clear();
       // The answer to the commit may be what was lost.
       if (committing && client.broken) { for (const write of batch) write.earlier = write.value; }
       if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
@@ -347,7 +347,7 @@ export class SharedDatabase {
       notify: (notice, here = true) =>
         void notices.set(notice, here || notices.get(notice) === true),
       script: async (sql) => void await client.script(sql),
-      kept: (key, make) => this.#kept.keep(key, make),
+      cached: (key, make) => this.#cache.keep(key, make),
     };
     return { tx, asked };
   }
@@ -357,7 +357,7 @@ export class SharedDatabase {
     try {
       const row = (await client.begin(mode, FIRST_STATEMENT)).rows[0];
       requireUsable(row?.version ?? 0);
-      this.#kept.of(row?.database);
+      this.#cache.of(row?.database);
       return row?.now;
     } catch (error) {
       const other = otherSchemaOf(error);
@@ -375,7 +375,7 @@ export class SharedDatabase {
     const open = (leftMs: number) => openWorkingSession(this.#options, leftMs, use);
     const session = await this.#opened(deadlineMs, open);
     // The new session may belong to another database that took over the address: a restored one, or a standby.
-    this.#kept.clear();
+    this.#cache.clear();
     return session;
   }
 
@@ -384,7 +384,7 @@ export class SharedDatabase {
     open: (leftMs: number) => Promise<Session>,
   ): Promise<Session> {
     // A server that has never accepted this agent's login will not accept a retry either.
-    const isRefused = (error: unknown) => !this.#kept.known && wrongSetting(error) !== undefined;
+    const isRefused = (error: unknown) => !this.#cache.known && wrongSetting(error) !== undefined;
     try {
       return await openWithRetries(deadlineMs, open, (error) => this.#open && !isRefused(error));
     } catch (error) {

@@ -1,6 +1,6 @@
 // What the sessions of one agent share: the places for readers, and a cache of rows that never change.
 
-import { KEPT_CHARS_MAX, KEPT_MAX } from "../limits.ts";
+import { CACHED_CHARS_MAX, CACHED_MAX } from "../limits.ts";
 import { databaseAway } from "./errors.ts";
 
 /** Sessions that may read at the same time. */
@@ -39,7 +39,7 @@ export class ReaderPlaces {
 }
 
 /** A cache of values that are derived from rows that never change. */
-export class KeptValues {
+export class CachedValues {
   readonly #values = new Map<string, unknown>();
   /** The database that the values were read from: a restored one, or a standby, may use the same ids for other rows. */
   #database: string | undefined;
@@ -59,14 +59,14 @@ export class KeptValues {
     this.#values.clear();
   }
 
-  /** As Transaction.kept(). */
+  /** As Transaction.cached(). */
   async keep<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T> {
     const found = this.#values.get(key);
     // Each key always stands for values of the same type.
     if (found !== undefined) return found as T;
     const { value, chars } = await make();
-    if (chars > KEPT_CHARS_MAX) return value;
-    if (this.#values.size >= KEPT_MAX) this.clear();
+    if (chars > CACHED_CHARS_MAX) return value;
+    if (this.#values.size >= CACHED_MAX) this.clear();
     this.#values.set(key, value);
     return value;
   }

@@ -5,7 +5,7 @@ import { AgentError } from "../../domain/error.ts";
 import type { WorkflowUuid } from "../../domain/id.ts";
 import type { Task, Workflow } from "../../domain/job/workflow.ts";
 import {
-  STANDING,
+  JOB_FINGERPRINT,
   type TransferJob,
   type TransferReport,
   type TransferRow,
@@ -266,15 +266,15 @@ async function requireUnchanged(db: SharedDatabase, host: string, to: TransferRo
   }
   for (let after = 0;;) {
     const rows = await db.read((tx) =>
-      tx.rows<StandingJob>(
-        `SELECT id, uuid, ${STANDING} AS standing FROM jobs WHERE host = $1 AND id > $2
+      tx.rows<FingerprintedJob>(
+        `SELECT id, uuid, ${JOB_FINGERPRINT} AS fingerprint FROM jobs WHERE host = $1 AND id > $2
           ORDER BY id LIMIT $3`,
         host,
         after,
         JOBS_AT_ONCE,
       )
     );
-    for (const row of rows) requireStanding(row, to);
+    for (const row of rows) requireSame(row, to);
     const last = rows.at(-1);
     if (last === undefined) return;
     after = last.id;
@@ -282,15 +282,15 @@ async function requireUnchanged(db: SharedDatabase, host: string, to: TransferRo
 }
 
 /** A job's state in the shared database, as a text to compare. */
-interface StandingJob {
+interface FingerprintedJob {
   readonly id: number;
   readonly uuid: string;
-  readonly standing: string;
+  readonly fingerprint: string;
 }
 
-function requireStanding({ uuid, standing }: StandingJob, to: TransferRows): void {
-  const before = to.standing(uuid);
-  if (before === standing) return;
+function requireSame({ uuid, fingerprint }: FingerprintedJob, to: TransferRows): void {
+  const before = to.fingerprint(uuid);
+  if (before === fingerprint) return;
   const why = before === undefined ? "is new" : "has gone on since";
   const words = `job ${uuid} of this host ${why}, and the state folder does not have that`;
   throw new AgentError("conflict", `Cannot move back: ${words}`);
@@ -304,7 +304,7 @@ async function deleteJobs(
 ): Promise<number> {
   const rows = await lockMoved(tx, host, batch);
   // A caller may have canceled a job through another agent since the comparison.
-  for (const row of rows) requireStanding(row, to);
+  for (const row of rows) requireSame(row, to);
   const ids = rows.map(({ id }) => id);
   await deleteRows(tx, ids);
   await deleteLines(tx, ids);
@@ -319,9 +319,9 @@ function lockMoved(
   tx: Transaction,
   host: string,
   batch: readonly TransferJob[],
-): Promise<(StandingJob & { readonly definition_id: number })[]> {
+): Promise<(FingerprintedJob & { readonly definition_id: number })[]> {
   return tx.rows(
-    `SELECT id, uuid, definition_id, ${STANDING} AS standing FROM jobs
+    `SELECT id, uuid, definition_id, ${JOB_FINGERPRINT} AS fingerprint FROM jobs
       WHERE uuid = ANY($1) AND host = $2 FOR UPDATE`,
     batch.map(({ uuid }) => uuid),
     host,

@@ -227,7 +227,7 @@ export async function runnableOf(
   if (row === undefined) return { kind: "missing" };
   const { bytes, sha256 } = row;
   if (sha256 === null) return { kind: "large", bytes };
-  const workflow = await tx.kept(`workflow ${uuid} ${sha256}`, async () => {
+  const workflow = await tx.cached(`workflow ${uuid} ${sha256}`, async () => {
     const found = await tx.row<{ body: string }>(
       `SELECT body FROM workflows WHERE uuid = $1 AND ${SHA256} = $2`,
       uuid,

@@ -15,7 +15,7 @@ import {
   openWriteAheadLog,
   type WriteAheadLog,
 } from "./group_commit.ts";
-import { KEPT_CHARS_MAX, KEPT_MAX, type Pace } from "../limits.ts";
+import { CACHED_CHARS_MAX, CACHED_MAX, type Pace } from "../limits.ts";
 import type { SchemaSteps } from "../sql.ts";
 import { CounterChanges } from "./counters.ts";
 import { migrate } from "./migrations.ts";
@@ -46,7 +46,7 @@ export class Connection {
   readonly #log: WriteAheadLog;
   readonly #commits: GroupCommit;
   readonly #statements = new Map<string, Statement>();
-  readonly #kept = new Map<string, unknown>();
+  readonly #cache = new Map<string, unknown>();
   readonly #followers = new Set<() => void>();
   readonly #claimers = new Set<() => void>();
   /** Whether a job of the current transaction became claimable, now or later. */
@@ -91,7 +91,7 @@ export class Connection {
         this.events.write();
       },
       undone: () => {
-        this.#kept.clear();
+        this.#cache.clear();
         this.fresh.clear();
         this.counters.drop();
         this.events.drop();
@@ -129,26 +129,26 @@ export class Connection {
    * @param kind what the ids identify
    * @param make returns the value and its approximate size in characters
    */
-  kept<T>(kind: string, id: number | string, make: () => { value: T; chars: number }): T {
+  cached<T>(kind: string, id: number | string, make: () => { value: T; chars: number }): T {
     const key = `${kind} ${id}`;
-    const found = this.#kept.get(key);
+    const found = this.#cache.get(key);
     // Each kind has its own keys, so the value has the type of its kind.
     if (found !== undefined) return found as T;
     const { value, chars } = make();
-    if (chars > KEPT_CHARS_MAX) return value;
-    if (this.#kept.size >= KEPT_MAX) this.#kept.clear();
-    this.#kept.set(key, value);
+    if (chars > CACHED_CHARS_MAX) return value;
+    if (this.#cache.size >= CACHED_MAX) this.#cache.clear();
+    this.#cache.set(key, value);
     return value;
   }
 
   /** A cached value, if there is one. */
   keptAlready<T>(kind: string, id: number | string): T | undefined {
-    return this.#kept.get(`${kind} ${id}`) as T | undefined;
+    return this.#cache.get(`${kind} ${id}`) as T | undefined;
   }
 
   /** Call before changing or removing a row whose value may be cached. */
   forget(kind: string, id: number | string): void {
-    this.#kept.delete(`${kind} ${id}`);
+    this.#cache.delete(`${kind} ${id}`);
   }
 
   /**
@@ -231,7 +231,7 @@ interface OpenText {
 /** A caller that reads a text which may change meanwhile. */
 export interface TextReader {
   /** The original text, if it was changed since. @throws {AgentError} `aborted` when it was not kept */
-  kept(): Uint8Array | undefined;
+  original(): Uint8Array | undefined;
   close(): void;
 }
 
@@ -251,7 +251,7 @@ class RowReaders {
     text.readers += 1;
     let closed = false;
     return {
-      kept: () => {
+      original: () => {
         if (text.kept !== "removed") return text.kept;
         throw new AgentError("aborted", "Cannot read the rest of the text: its row has changed");
       },

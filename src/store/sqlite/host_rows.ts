@@ -24,7 +24,7 @@ interface LocalHostRow extends
 
 /** The host as its jobs show it; undefined before it has registered. */
 export function ownHost(db: Connection): JobHost | undefined {
-  return db.kept(OWN_HOST, "", () => {
+  return db.cached(OWN_HOST, "", () => {
     const row = db.row<Pick<LocalHostRow, "uuid" | "name" | "cordoned">>(
       "SELECT uuid, name, cordoned FROM hosts",
     );

@@ -40,7 +40,7 @@ export function partAt(db: Connection, place: TextPlace): LazyPart {
     bytes,
     read: (at, length) =>
       db.durably(() => {
-        const part = reader?.kept()?.subarray(at, at + length) ?? select(at, length);
+        const part = reader?.original()?.subarray(at, at + length) ?? select(at, length);
         if (part !== undefined) return part;
         throw new AgentError("aborted", "Cannot read the rest of the text: its row was removed");
       }),

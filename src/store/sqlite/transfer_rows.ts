@@ -4,7 +4,7 @@
 import { Database } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
 import {
-  STANDING,
+  JOB_FINGERPRINT,
   type TransferJob,
   type TransferRow,
   type TransferRows,
@@ -28,7 +28,7 @@ export function openTransferRows(path: string): TransferRows {
     workflows: () => selectWorkflows(db),
     claims: () => selectClaims(db),
     jobs: (after, limit) => selectJobs(db, after, limit).map((row) => jobOf(db, row)),
-    standing: (uuid) => selectStanding(db, uuid),
+    fingerprint: (uuid) => selectFingerprint(db, uuid),
     undelivered: () => countJournal(db),
     close: () => db.close(),
   };
@@ -82,9 +82,9 @@ function selectOfJob(
   return db.prepare(sql).all<TransferRow>(id);
 }
 
-function selectStanding(db: Database, uuid: string): string | undefined {
-  const sql = `SELECT ${STANDING} AS standing FROM jobs WHERE uuid = ?`;
-  return db.prepare(sql).get<{ standing: string }>(uuid)?.standing;
+function selectFingerprint(db: Database, uuid: string): string | undefined {
+  const sql = `SELECT ${JOB_FINGERPRINT} AS fingerprint FROM jobs WHERE uuid = ?`;
+  return db.prepare(sql).get<{ fingerprint: string }>(uuid)?.fingerprint;
 }
 
 function countJournal(db: Database): number {

@@ -106,7 +106,7 @@ type WorkflowToRun =
   | { readonly kind: "missing" };
 
 /** The cache key of a workflow. */
-const KEPT = "workflow";
+const CACHED_WORKFLOW = "workflow";
 
 /** The workflow, unless it is too large. It is read and parsed once, for its first job. */
 export function workflowToRun(
@@ -114,7 +114,7 @@ export function workflowToRun(
   uuid: WorkflowUuid,
   bytesMax: number,
 ): WorkflowToRun {
-  const found = db.kept<WorkflowToRun>(KEPT, uuid, () => {
+  const found = db.cached<WorkflowToRun>(CACHED_WORKFLOW, uuid, () => {
     const bytes = workflowBytes(db, uuid) ?? 0;
     const workflow = bytes > bytesMax ? undefined : selectWorkflow(db, uuid)?.workflow;
     if (workflow !== undefined) return { value: { kind: "found", workflow, bytes }, chars: bytes };
@@ -129,7 +129,7 @@ export function workflowToRun(
 
 /** Call before changing a workflow, so that its readers keep the present version. */
 function changingWorkflow(db: Connection, uuid: WorkflowUuid): void {
-  db.forget(KEPT, uuid);
+  db.forget(CACHED_WORKFLOW, uuid);
   db.readers.changing(workflowRow(uuid));
 }
 

@@ -1,9 +1,9 @@
 // Pending callbacks of finished jobs. A callback's row is inserted in the transaction that ends the job, and names the
 // host that calls back.
 
+import { dueFrom } from "../../sql.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import { dueFrom } from "../../limits.ts";
 import type { NextDue } from "../../job_store.ts";
 import type { CallbackStore, DueCallback } from "../../store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";

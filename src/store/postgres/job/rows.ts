@@ -117,7 +117,7 @@ export async function selectUnfinished(
 
 /** The definition of a job. It is cached, because its row never changes and a database never reuses an id. */
 export function definitionOf(tx: Transaction, id: number): Promise<JobDefinition> {
-  return tx.kept(`definition ${id}`, async () => {
+  return tx.cached(`definition ${id}`, async () => {
     const row = await tx.row<{
       name: string;
       chain: string;
@@ -155,7 +155,7 @@ export async function definitionFor(tx: Transaction, workflow: Workflow): Promis
   digests.set(workflow, sha256);
   // If another agent's retention removes a cached definition, the insert of its job fails; that clears the cache, and
   // the next run reads the definition again.
-  return await tx.kept(
+  return await tx.cached(
     `definition of ${uuid} ${sha256}`,
     async () => ({ value: await definitionOfDigest(tx, workflow, sha256), chars: 0 }),
   );

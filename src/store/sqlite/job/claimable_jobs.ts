@@ -34,12 +34,12 @@ const READ = {
 const READ_AHEAD = 64;
 const KEPT_JOBS_MAX = 4 * READ_AHEAD;
 /** Cache key of the lists. */
-const KEPT_AHEAD = "ahead";
+const CACHED_AHEAD = "ahead";
 
 /** Returns at least `wanted` jobs, if there are that many. */
 export function readClaimable(db: Connection, list: ClaimableList, wanted: number): ClaimableJobs {
   const read = () =>
-    db.kept(KEPT_AHEAD, list, () => {
+    db.cached(CACHED_AHEAD, list, () => {
       const limit = Math.max(wanted, READ_AHEAD);
       const rows = db.rows<AheadRow>(READ[list], limit);
       return { value: { rows, whole: rows.length < limit }, chars: 0 };
@@ -59,7 +59,7 @@ export function addClaimable(
   list: ClaimableList,
   made: Pick<AheadRow, "id" | "uuid">,
 ): void {
-  const ahead = db.keptAlready<ClaimableJobs>(KEPT_AHEAD, list);
+  const ahead = db.keptAlready<ClaimableJobs>(CACHED_AHEAD, list);
   if (ahead === undefined) return;
   const sql = "SELECT coalesce(turn, claimable_at) AS place FROM jobs WHERE id = ?";
   const found = db.row<Pick<AheadRow, "place">>(sql, made.id);
@@ -78,7 +78,7 @@ export function addClaimable(
 /** Removes a job that was claimed. */
 export function removeClaimable(db: Connection, uuid: JobUuid): void {
   for (const list of CLAIMABLE_LISTS) {
-    const rows = db.keptAlready<ClaimableJobs>(KEPT_AHEAD, list)?.rows ?? [];
+    const rows = db.keptAlready<ClaimableJobs>(CACHED_AHEAD, list)?.rows ?? [];
     const at = rows.findIndex((row) => row.uuid === uuid);
     if (at !== -1) return void rows.splice(at, 1);
   }
@@ -86,5 +86,5 @@ export function removeClaimable(db: Connection, uuid: JobUuid): void {
 
 /** Discards a list: another job may now come before those that were read. */
 export function discardClaimable(db: Connection, list: ClaimableList): void {
-  db.forget(KEPT_AHEAD, list);
+  db.forget(CACHED_AHEAD, list);
 }

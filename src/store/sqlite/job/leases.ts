@@ -92,7 +92,7 @@ const LATEST_LIFE = "latest life";
  * outside a transaction costs several locks.
  */
 export function isLatestLife(db: Connection, { runner_id, incarnation }: RunnerLife): boolean {
-  const latest = db.kept(LATEST_LIFE, runner_id, () => ({
+  const latest = db.cached(LATEST_LIFE, runner_id, () => ({
     value: selectLease(db, runner_id)?.incarnation,
     chars: 0,
   }));

@@ -113,16 +113,16 @@ export function secretNamesOf(db: Connection, id: number): ReadonlySet<string> {
   return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
 }
 
-const KEPT_DEFINITION = "definition";
+const CACHED_DEFINITION = "definition";
 
 /** The definition of a job, if a job of it was read lately. */
 export function keptDefinition(db: Connection, id: number): JobDefinition | undefined {
-  return db.keptAlready(KEPT_DEFINITION, id);
+  return db.keptAlready(CACHED_DEFINITION, id);
 }
 
 /** The definition of a job. */
 export function definitionOf(db: Connection, id: number): JobDefinition {
-  return db.kept(KEPT_DEFINITION, id, () => {
+  return db.cached(CACHED_DEFINITION, id, () => {
     const row = db.row<DefinitionRow>(
       "SELECT name, chars, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",
       id,
@@ -147,21 +147,21 @@ export function definitionAt(workflow: Workflow): JobDefinition {
 }
 
 /** Cache key of the row of a workflow. */
-const KEPT = "definition of";
+const CURRENT_DEFINITION = "definition of";
 
 /** The row of the current workflow: that of an earlier job, or a new one. */
 export function definitionFor(db: Connection, workflow: Workflow): number {
-  const kept = () =>
-    db.kept(KEPT, workflow.uuid, () => {
+  const current = () =>
+    db.cached(CURRENT_DEFINITION, workflow.uuid, () => {
       const columns = columnsOf(workflow);
       const id = findDefinition(db, columns) ?? insertDefinition(db, columns);
       return { value: { workflow, id }, chars: columns[2] };
     });
-  const found = kept();
+  const found = current();
   if (found.workflow === workflow) return found.id;
   // The row was cached before the workflow changed.
-  db.forget(KEPT, workflow.uuid);
-  return kept().id;
+  db.forget(CURRENT_DEFINITION, workflow.uuid);
+  return current().id;
 }
 
 function columnsOf(workflow: Workflow): Columns {
@@ -212,7 +212,7 @@ export function deleteUnusedDefinitions(db: Connection, ids: Iterable<number>): 
        RETURNING workflow_uuid`,
       id,
     );
-    if (removed !== undefined) db.forget(KEPT, removed.workflow_uuid);
+    if (removed !== undefined) db.forget(CURRENT_DEFINITION, removed.workflow_uuid);
   }
 }
 

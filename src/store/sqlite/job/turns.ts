@@ -30,17 +30,17 @@ export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
   return db.row<{ turn: number }>(NEXT_TURN, workflow)?.turn ?? 0;
 }
 
-const KEPT_OVERDUE = "overdue";
+const CACHED_OVERDUE = "overdue";
 
 /** Call when a delayed job starts without a turn: jobs after it may have none either. */
 export function noteOverdue(db: Connection): void {
-  db.kept(KEPT_OVERDUE, "", () => ({ value: true, chars: 0 }));
+  db.cached(CACHED_OVERDUE, "", () => ({ value: true, chars: 0 }));
 }
 
 /** Assigns turns to overdue jobs that have none. */
 export function readyOverdueJobs(db: Connection, now: Instant): void {
-  if (db.keptAlready<true>(KEPT_OVERDUE, "") === undefined) return;
-  db.forget(KEPT_OVERDUE, "");
+  if (db.keptAlready<true>(CACHED_OVERDUE, "") === undefined) return;
+  db.forget(CACHED_OVERDUE, "");
   readyDelayedJobs(db, now);
 }
 
