@@ -57,8 +57,6 @@ export interface EventStore {
   follow(committed: () => void): () => void;
 }
 
-// The rows of events. The job data in an event is read together with the event, not stored with it.
-
 /** Bytes of log lines in one page. */
 export const EVENT_PAGE_BYTES = 256 * 1024;
 /** Rows that are examined for one page of given kinds or machines. */
@@ -66,7 +64,7 @@ export const EVENTS_LOOKED_AT = 4096;
 /** Kinds whose rows name their job. */
 export const KINDS_OF_JOBS: readonly EventKind[] = ["job", "log", "machine"];
 
-/** An event as `EVENT_COLUMNS` selects it. */
+/** An event as `EVENT_COLUMNS` selects it. The job data in it is read together with the event, not stored with it. */
 export interface EventRow {
   readonly seq: number;
   readonly kind: StoredEvent["kind"];

@@ -129,8 +129,6 @@ export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost
     : { kind: "ambiguous", uuids: named.map(({ uuid }) => uuid) };
 }
 
-// Finds the host that a caller names, or throws an error that says why there is none.
-
 /** A name as errors quote it. It is cut, because a path may contain a name of any length. */
 function quoted(name: string): string {
   return JSON.stringify(name.slice(0, HOST_CHARS_MAX));

@@ -5,9 +5,6 @@ import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 
-// The search in the image index: all artifacts as one list, in the order of the tree. Results always agree with the
-// stored documents, because one transaction writes both; see IndexStore.swap().
-
 /** Words of one search; further words are ignored. */
 export const SEARCH_WORDS_MAX = 8;
 
@@ -72,15 +69,15 @@ export interface ListedImage {
   readonly place: ImagePlace;
 }
 
-/** The artifacts of the image index. */
+/**
+ * The search in the image index: all artifacts as one list, in the order of the tree. Results always agree with the stored
+ * documents, because one transaction writes both; see IndexStore.swap().
+ */
 export interface ImageStore {
   /** In the order of the tree: newest first within a release. */
   search(filter: ImageFilter, page: ImagePage): Promise<ListedImage[]>;
   count(filter: ImageFilter): Promise<number>;
 }
-
-// The records of this host's verified files: files in the cache, and hashed files in the operator's folders. The bytes
-// are in the file system; see src/mirror/media/cache.ts.
 
 /** The record of a file whose digest was checked. */
 export interface MediaFile {
@@ -126,7 +123,10 @@ export interface StoredCopy {
   readonly verified_at: Instant;
 }
 
-/** The records of verified files. */
+/**
+ * The records of this host's verified files: files in the cache, and hashed files in the operator's folders. The bytes are
+ * in the file system; see src/mirror/media/cache.ts.
+ */
 export interface MediaStore {
   /** Records a file, or refreshes its record; its level never drops. */
   keep(file: MediaFile, download?: MediaDownload): Promise<void>;

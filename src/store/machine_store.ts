@@ -8,9 +8,6 @@ import type { Execution } from "../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { ListedHost } from "./host_store.ts";
 
-// What lists of machines show about jobs: which job created a machine, which media it placed, and which machines are
-// being created. One call reads a page of a list, and reads no more of a job than lists show.
-
 /** The workflows whose jobs these lists read. */
 export interface MachineWorkflows {
   readonly make: WorkflowUuid;
@@ -53,7 +50,10 @@ export interface MachinePage {
   readonly without: readonly string[];
 }
 
-/** The jobs of machines. */
+/**
+ * What lists of machines show about jobs: which job created a machine, which media it placed, and which machines are being
+ * created. One call reads a page of a list, and reads no more of a job than lists show.
+ */
 export interface MachineHistoryStore {
   /**
    * The jobs of each of these machines, newest first: at most 64, from its last 1,024 jobs of any workflow.
@@ -99,11 +99,11 @@ export function machineJobs(
   }));
 }
 
-// Claims: which job is creating which machine. A claim is written before vmadm creates anything, and only if
-// nothing on the host has the machine's uuid. Whatever has that uuid later was created by the job, which may
-// remove it, even after a crash of agent and vmadm or a failed undo.
-
-/** The right of a job to remove whatever has the uuid of a machine. */
+/**
+ * Which job is creating a machine. A claim is written before vmadm creates anything, and only if nothing on the host has
+ * the machine's uuid. Whatever has that uuid later was created by the job, which may remove it, even after a crash of agent
+ * and vmadm or a failed undo.
+ */
 export interface MachineClaim {
   readonly uuid: MachineUuid;
   /** The managed host of the machine, as Transport names it. */
@@ -196,9 +196,6 @@ export interface MachineClaimStore {
   postpone(claim: MachineClaim, wait_ms: number, error: string | null): Promise<void>;
 }
 
-// What the hosts of a shared store last reported about their machines, so that any agent can list them all and find
-// the host of one. Only that host acts on its machines.
-
 /** The differences since a host's last report. */
 export interface MachineReport {
   /** New and changed machines, as reportedMachine() makes them. */
@@ -231,7 +228,10 @@ export interface ReportedMachines extends Pick<HostReading, "now"> {
   readonly count: number;
 }
 
-/** The reports. Every call may be repeated after its answer was lost. */
+/**
+ * What the hosts of a shared store last reported about their machines, so that any agent can list them all and find the
+ * host of one. Only that host acts on its machines. Every call may be repeated after its answer was lost.
+ */
 export interface MachineReportStore {
   /** Writes the differences on this host, and the time of its look. */
   report(report: MachineReport): Promise<void>;

@@ -28,8 +28,6 @@ export function latestOf({ first, steps }: SchemaSteps): number {
   return first + steps.length - 1;
 }
 
-// Lists of words in SQL. The words themselves are in the domain.
-
 /** A list in SQL. @param words must not contain quotes */
 function listed(words: readonly string[]): string {
   return `(${words.map((word) => `'${word}'`).join(", ")})`;

@@ -314,8 +314,6 @@ export interface IndexStore {
   pins(distro: string, release: string): Promise<IndexPin[]>;
 }
 
-// Measurements of the store for monitoring.
-
 /** What monitoring reads from the store. */
 export interface StoreMeasures {
   /**

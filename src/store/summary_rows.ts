@@ -111,8 +111,6 @@ export function folded(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-// Lines of the log.
-
 /** Newest failed attempts of one phase that are read with a job. */
 export const ATTEMPTS_OF_A_PHASE_MAX = 50;
 

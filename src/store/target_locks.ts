@@ -132,11 +132,9 @@ export function isStale(outcome: unknown): outcome is StaleLocks {
   return outcome === STALE;
 }
 
-// The digest by which the params of jobs with the same target are compared, whatever the order of their keys.
-
 /**
- * Lower-case hex SHA-256 of the canonical params of the request, without the host that they name; null without a
- * target.
+ * By which the params of jobs with the same target are compared, whatever the order of their keys: lower-case hex SHA-256
+ * of the canonical params of the request, without the host that they name; null without a target.
  */
 async function paramsDigest(
   { target, params, requested_params = params }: NewJob | JobOrder,

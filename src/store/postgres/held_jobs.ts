@@ -1,5 +1,5 @@
-// The jobs that this host runs, as far as it knows them, so that it can continue and show them while the database is
-// away.
+// The jobs that this host runs, as far as it knows them, and texts of other jobs that it showed lately, so that it can
+// continue and show them while the database is away.
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
@@ -165,8 +165,6 @@ export class HeldJobs {
     this.#jobs.set(uuid, { lease, free, job: bytes <= KNOWN_BYTES_MAX ? job : undefined, left });
   }
 }
-
-// Texts of other jobs, from the answers that this agent gave lately.
 
 /** A bounded cache of the texts of jobs shown lately, the latest last. */
 export class KeptTexts<Text extends { readonly bytes: number }> {

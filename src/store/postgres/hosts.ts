@@ -208,8 +208,6 @@ async function change(
   return listed({ ...row, ...to }, tx.now);
 }
 
-// The machines that hosts report.
-
 /** Opens the part of the store about reported machines. @param own the host of this agent */
 export function openMachineReports(db: SharedDatabase, own: string): MachineReportStore {
   return {

@@ -69,9 +69,6 @@ function noticesIn(payload: string): string[] {
   return payload.split(" ").filter((notice) => notice !== "");
 }
 
-// The session that listens learns of every agent's commits as they happen. Without it, followers look every few
-// seconds.
-
 /** Called after commits, with the notices that were sent with them. */
 export type Follower = (notices: readonly string[]) => void;
 
@@ -87,7 +84,10 @@ type Connect = (
   noticed: (payload: string) => void,
 ) => Promise<ListeningSession>;
 
-/** The followers of the commits of all agents, and the session that listens for them. */
+/**
+ * The followers of the commits of all agents, and the session that listens, which learns of commits as they happen.
+ * Without it, followers look every few seconds.
+ */
 export class Listening {
   readonly #deadlineMs: number;
   readonly #connect: Connect;

@@ -4,8 +4,6 @@ import type { AgentError } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import pg from "pg";
 
-// @ts-types="@types/pg"
-
 /** A value that a statement takes. */
 export type BoundValue =
   | string

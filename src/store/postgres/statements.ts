@@ -52,10 +52,10 @@ export function whereOf(conditions: readonly string[]): string {
   return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
 }
 
-// The server cannot read any field of a JSON text that contains an escape for NUL or for half of a surrogate pair. Such
-// escapes are replaced in the text before the server parses it, and in the value that a field is compared with. The
-// agent writes JSON without blanks, so a text without `"name":` has no such field and is not parsed.
-
+/**
+ * The server cannot read any field of a JSON text that contains an escape for NUL or for half of a surrogate pair. Such
+ * escapes are replaced in the text before the server parses it, and in the value that a field is compared with.
+ */
 const UNREADABLE_ESCAPE = /\\u(?:0000|d[89a-f][0-9a-f]{2})/g;
 
 /** A JSON text, or a value to compare a field with, after the replacement. */
@@ -75,7 +75,11 @@ export function jsonOf(column: string): string {
   return `(CASE WHEN ${hasUnreadableEscape(column)} THEN ${replaced} ELSE ${column} END)::json`;
 }
 
-/** SQL for the JSON text of a top-level field; null without one. @param name must contain no quotes */
+/**
+ * SQL for the JSON text of a top-level field; null without one. The agent writes JSON without blanks, so a text without
+ * `"name":` has no such field and is not parsed.
+ * @param name must contain no quotes
+ */
 export function fieldOf(column: string, name: string): string {
   return `CASE WHEN strpos(${column}, '"${name}":') > 0
     THEN (${jsonOf(column)} -> '${name}')::text END`;

@@ -212,9 +212,6 @@ export class Connection {
   }
 }
 
-// Rows that are sent to callers in parts. A slow caller does not block writes: before a write changes the row, the rest
-// of the row is read once for all of its readers.
-
 /** Bytes kept in memory for readers whose rows were changed while they were reading. */
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 
@@ -235,6 +232,10 @@ export interface TextReader {
   close(): void;
 }
 
+/**
+ * Rows that are sent to callers in parts. A slow caller does not block writes: before a write changes the row, the rest of
+ * the row is read once for all of its readers.
+ */
 class RowReaders {
   readonly #open = new Map<string, OpenText>();
   #keptBytes = 0;
@@ -284,9 +285,6 @@ class RowReaders {
   }
 }
 
-// Events of jobs. The events of a transaction are inserted several per statement, because one statement per event takes
-// three times as long.
-
 /** An event of a job; its kind is `machine` if it concerns only the machine of the job. */
 interface GatheredEvent {
   readonly at: Instant;
@@ -310,7 +308,10 @@ const INSERTS = SIZES.map((size) => {
   };
 });
 
-/** The events of a transaction, in order. */
+/**
+ * The events of a transaction, in order. Several are inserted by one statement, because one statement per event takes three
+ * times as long.
+ */
 class GatheredEvents {
   readonly #run: (sql: string, ...values: BindValue[]) => void;
   #rows: BindValue[][] = [];

@@ -273,8 +273,6 @@ export class GroupCommit {
   }
 }
 
-// SQLite errors caused by the file rather than by a statement.
-
 /** SQLite's result codes (sqlite.org/rescode.html) of a disk that cannot take a write. */
 const SQLITE_IOERR = 10;
 const SQLITE_FULL = 13;
@@ -303,11 +301,11 @@ function storageFailure(error: unknown): "busy" | "full" | "failed" | undefined 
   return primary === SQLITE_IOERR ? "failed" : undefined;
 }
 
-// Syncs SQLite's write-ahead log. A commit appends to the log and survives a loss of power only after an
-// fsync. With synchronous=FULL SQLite would call it and block the whole process. Called here, on another
-// thread, it leaves the event loop free, and all writes made meanwhile share the next one.
-
-/** Puts on the disk what was committed. */
+/**
+ * Puts on the disk what was committed. A commit appends to SQLite's write-ahead log and survives a loss of power only after
+ * an fsync. With synchronous=FULL SQLite would call it and block the whole process. Called here, on another thread, it
+ * leaves the event loop free, and all writes made meanwhile share the next one.
+ */
 export interface WriteAheadLog {
   /** Settles when everything committed before the call is on the disk. */
   sync(): Promise<void>;

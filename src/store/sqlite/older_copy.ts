@@ -85,14 +85,12 @@ async function versionOf(path: string): Promise<number> {
   }
 }
 
-// Merges the write-ahead log into the database, so that it is one file that can be renamed.
-
 /** Milliseconds to wait until another process closes the database. */
 const BUSY_MS = 5_000;
 
 /**
- * Merges the log of a database into the file and removes the log. After a kill at any moment, SQLite can
- * still read file and log.
+ * Merges the log of a database into the file and removes the log, so that it is one file that can be renamed. After a kill
+ * at any moment, SQLite can still read file and log.
  * @returns `unsettled` when that cannot be done, since the file is damaged or not there
  * @throws {AgentError} `conflict` when another process has the database open; `storage_full`
  * @see sqlite.org/wal.html

@@ -229,9 +229,6 @@ const JOB_TABLES = `
   ) STRICT;
 `;
 
-// Events. Triggers insert them in the transaction of the change that they report. Only the frequent events, about
-// changes of jobs, are written by job/traces.ts. events.ts reads them.
-
 /** Old events are removed in batches of this size. */
 const REMOVED_AT_ONCE = 500;
 /** Largest payload of an event that is not about a row, bytes. */
@@ -242,7 +239,10 @@ const PRESENT = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
 /** Columns of an event that is not about a job. */
 const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL";
 
-/** The table, and events of jobs. Each is a narrow row. */
+/**
+ * The table of events, each a narrow row. Triggers insert them in the transaction of the change that they report. Only the
+ * frequent events, about changes of jobs, are written by job/traces.ts. events.ts reads them.
+ */
 const EVENT_TABLES = `
   CREATE TABLE events (
     -- The newest row is never removed, so no number is reused.

@@ -106,8 +106,6 @@ export async function selectAttempts(tx: Transaction, uuid: JobUuid): Promise<Jo
   return attempts;
 }
 
-// The info of jobs: append-only lists of objects.
-
 /**
  * Appends an entry, unless the job has reached its limit. The job's row is locked, so that entries of one job commit in
  * their order.
@@ -223,9 +221,6 @@ function selectEntries(
     last,
   );
 }
-
-// Failed attempts of tasks are lines of the log that do not appear in the info. Only the first and the last ones of
-// each task are kept, so a task may fail any number of times.
 
 /**
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same record twice has

@@ -1,5 +1,6 @@
 // Removes finished jobs that are too old or too many, with their results and callbacks, and afterwards their info and
-// unreferenced definitions. Only one agent does so at a time.
+// unreferenced definitions. Only one agent does so at a time. The rows to remove are selected first, as an ARRAY: a generic
+// plan does not know how few they are, and would read the whole table for IN.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import { IDEMPOTENCY_MS } from "../../limits.ts";
@@ -8,9 +9,6 @@ import type { Retention } from "../../job_store.ts";
 import type { Transaction } from "../connection.ts";
 import { keepEnds } from "../machine_claims.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
-
-// The rows to remove are selected first, as an ARRAY: a generic plan does not know how few they are, and would read the
-// whole table for IN.
 
 /** The advisory lock that keeps two agents from removing jobs at the same time. */
 const RETENTION_LOCK = 8_780_005;

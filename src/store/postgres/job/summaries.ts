@@ -238,9 +238,9 @@ type SelectedRow = Omit<SummaryRow, "alias"> & HostOfJob & { readonly first_para
 const SMALL_PARAMS = (row: string) =>
   `CASE WHEN octet_length(${row}.params) <= ${SUMMARY_PARAMS_BYTES_MAX} THEN ${row}.params END`;
 
-// One summary: columns of the job, and a few related values. Each related lookup reads one row, or rows up to a named
-// limit.
-
+/**
+ * A summary: columns of the job, and a few related values. Each related lookup reads one row, or rows up to a named limit.
+ */
 const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.phase,
   j.claimable_at, j.target, j.created_at, j.started_at, j.finished_at, j.elapsed_ms, j.phases_ms,
   j.elapsed_at, j.failures, j.retry_at, j.runner_id, j.starts, j.error,

@@ -158,12 +158,6 @@ function countByExecution(db: Connection, execution: Execution | undefined): num
     : counts[execution];
 }
 
-// The filter of a list as conditions of a statement. The statement is composed, because each filter
-// needs its own index: `execution` that of jobs_execution, `target` that of jobs_target, and so on.
-// SQLite chooses an index by the text, so one statement with `? IS NULL OR` for every key would read every
-// job, and one statement per set of keys would be over a hundred. Each condition is a fixed text in this
-// file; values of callers are always bound.
-
 type SqlValue = string | number | null;
 
 /** A condition and its bound values. */
@@ -172,7 +166,12 @@ export interface Condition {
   readonly values: readonly SqlValue[];
 }
 
-/** The conditions of the keys that are given. */
+/**
+ * The conditions of the keys that are given. The statement is composed, because each filter needs its own index:
+ * `execution` that of jobs_execution, `target` that of jobs_target, and so on. SQLite chooses an index by the text, so one
+ * statement with `? IS NULL OR` for every key would read every job, and one statement per set of keys would be over a
+ * hundred. Each condition is a fixed text in this file; values of callers are always bound.
+ */
 export function conditionsOf(filter: JobFilter): Condition[] {
   const { execution, target, name, workflow_uuid, since, until, params = {} } = filter;
   const given: (Condition | false)[] = [

@@ -1,5 +1,6 @@
-// The log of a job: its info entries and its failed attempts, in one order. Each statement follows an index of one job
-// and stops after a page.
+// The log of a job: its info entries and its failed attempts, in one order. Failed attempts do not appear in the info, and
+// only the first and the last ones of each task are kept, so a task may fail any number of times. Each statement follows an
+// index of one job and stops after a page.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { executionOf, heldIn, type Phase, PHASES } from "../../../domain/job/state.ts";
@@ -89,8 +90,6 @@ export function selectAttempts(db: Connection, uuid: JobUuid): JobAttempt[] {
   );
   return rows.map(attemptFromRow);
 }
-
-// The info of jobs: append-only lists of objects.
 
 /** Appends an entry, unless the job has reached its limit. */
 export function insertInfo(
@@ -186,9 +185,6 @@ export function infoTexts(
   }, job.secrets);
   return { texts: [text], entries: fit.length, place, last };
 }
-
-// Failed attempts of tasks are lines of the log that do not appear in the info. Only the first and the last ones of
-// each task are kept, so a task may fail any number of times.
 
 /**
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same

@@ -1,5 +1,5 @@
-// Converts between jobs and rows. Results of tasks are rows of their own; a job's copy of its workflow is read once for
-// all jobs that share it.
+// Converts between jobs and rows. Results of tasks are rows of their own, written once, except for the result of a waiting
+// task; a job's copy of its workflow is read once for all jobs that share it.
 
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
@@ -81,9 +81,6 @@ export function jobFromRow(
   };
 }
 
-// The definition of a job: its workflow as of the job's creation. Jobs of an unchanged workflow share one row,
-// so a job costs only its own data. Rows never change and ids are never reused, so definitions are cached.
-
 interface DefinitionRow {
   readonly name: string;
   readonly chars: number;
@@ -120,7 +117,10 @@ export function keptDefinition(db: Connection, id: number): JobDefinition | unde
   return db.keptAlready(CACHED_DEFINITION, id);
 }
 
-/** The definition of a job. */
+/**
+ * The definition of a job: its workflow as of the job's creation. Jobs of an unchanged workflow share one row, so a job
+ * costs only its own data. Rows never change and ids are never reused, so definitions are cached.
+ */
 export function definitionOf(db: Connection, id: number): JobDefinition {
   return db.cached(CACHED_DEFINITION, id, () => {
     const row = db.row<DefinitionRow>(
@@ -215,8 +215,6 @@ export function deleteUnusedDefinitions(db: Connection, ids: Iterable<number>): 
     if (removed !== undefined) db.forget(CURRENT_DEFINITION, removed.workflow_uuid);
   }
 }
-
-// The results of tasks: rows that are written once, except for the result of a waiting task.
 
 /** The results of a job, in the order of each phase. */
 function selectResults(

@@ -20,8 +20,6 @@ import { fitting } from "../../stored_text.ts";
 /** Bytes of params that are searched in one part. */
 export const PART_BYTES = 1024 * 1024;
 
-// Which index a page walks.
-
 /** How to walk a list: indexes of one order, and checks per job. */
 interface Walk {
   readonly order: SummaryPlace["order"];

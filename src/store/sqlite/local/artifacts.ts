@@ -127,8 +127,7 @@ function selectUnsearched(db: Connection): string[] {
   ).map(({ path }) => path);
 }
 
-// The sync refuses duplicate names and aliases; should one be stored nevertheless, the first one counts.
-
+/** The sync refuses duplicate names and aliases; should one be stored nevertheless, the first one counts. */
 function insertDistro(db: Connection, place: number, { distro, words }: DistroRow): void {
   db.run(
     "INSERT INTO index_distros (place, distro, words) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
@@ -206,9 +205,6 @@ function insertArtifactTexts(db: Connection, row: ArtifactRow): void {
   );
 }
 
-// The searchable content of an index document, extracted once when it is stored. The sync has checked the
-// document; here a field of an unexpected type is ignored.
-
 /** One row of a list of distros. */
 interface DistroRow {
   readonly distro: string;
@@ -272,7 +268,10 @@ export function rowsPlace(path: string): RowsPlace {
   return { kind: "artifacts", distro: of, release, archived: list === "archive" };
 }
 
-/** Computes the rows of a document. Anything but a JSON object has none, and is only served. */
+/**
+ * Extracts the searchable content of a document, once when it is stored. The sync has checked the document; here a field of
+ * an unexpected type is ignored. Anything but a JSON object has no rows, and is only served.
+ */
 function documentRows({ path, body }: IndexDocument): DocumentRows {
   const place = rowsPlace(path);
   const document = place.kind === "none" ? undefined : parsed(path, body);

@@ -119,9 +119,6 @@ export function selectLastSync(db: Connection): IndexSync | undefined {
   return row === undefined ? undefined : JSON.parse(row.report) as IndexSync;
 }
 
-// Pins of artifacts that have left the index; see decoder/work/index_documents.ts. Only
-// the most recent are kept.
-
 /** Pins that are kept; the known trees lose a few hundred artifacts in a month. */
 const PINS_MAX = 100_000;
 
@@ -134,7 +131,10 @@ export function selectPins(db: Connection, distro: string, release: string): Ind
   );
 }
 
-/** Removes first, then writes: an artifact named in both keeps its new pin. */
+/**
+ * Changes the pins of artifacts that have left the index; see decoder/work/index_documents.ts. Removes first, then writes:
+ * an artifact named in both keeps its new pin. Only the most recent pins are kept.
+ */
 export function changePins(db: Connection, { put, remove }: IndexPinChanges): void {
   for (const pin of remove) deletePin(db, pin);
   for (const pin of put) upsertPin(db, pin);
@@ -164,11 +164,6 @@ function upsertPin(db: Connection, { distro, release, artifact, pin }: IndexPin)
 function deleteOldPins(db: Connection): void {
   db.run("DELETE FROM index_pins WHERE id <= (SELECT max(id) FROM index_pins) - ?", PINS_MAX);
 }
-
-// The search over the artifacts of the image index. The three tables are joined in key order, which is the
-// order of the tree: nothing is sorted, and reading stops when the page is full. A given distro or release
-// limits what is read; other filters check the narrow rows that remain. One statement serves every filter,
-// so that callers cannot fill the memory with prepared statements.
 
 const TABLES = `index_distros AS d
   CROSS JOIN index_releases AS r ON r.distro = d.distro
@@ -215,7 +210,12 @@ interface ImageRow {
   readonly place: number;
 }
 
-/** In the order of the tree. */
+/**
+ * The search over the artifacts of the image index. The three tables are joined in key order, which is the order of the
+ * tree: nothing is sorted, and reading stops when the page is full. A given distro or release limits what is read; other
+ * filters check the narrow rows that remain. One statement serves every filter, so that callers cannot fill the memory with
+ * prepared statements.
+ */
 export function searchImages(
   db: Connection,
   filter: ImageFilter,

@@ -141,8 +141,7 @@ function selectByDownload(
   return { ...file, download: { packed: as, sha256: download_sha256, sha512: download_sha512 } };
 }
 
-// Two statements, each with an index of its own.
-
+/** For two statements, each with an index of its own. */
 const DOWNLOADED = `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256,
          d.sha512 AS download_sha512
     FROM media_downloads d JOIN media_files f ON f.sha256 = d.file_sha256`;
