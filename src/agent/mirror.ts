@@ -23,6 +23,7 @@ import { type Mirror, openMirror } from "../mirror/mirror.ts";
 import { VERSION } from "../runtime/executable.ts";
 import { pause } from "../runtime/waiting.ts";
 import { readSecretFile } from "../state_dir/secret_file.ts";
+import { lockFile } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import type { Emit, SharedParts } from "./shared_parts.ts";
 
@@ -150,6 +151,11 @@ export function openAgentLibrary(
 ): MediaLibrary {
   const uploads = openUploads({
     folder: folders.upload,
+    lock: async (path) => {
+      const lock = await lockFile(path);
+      if (lock !== undefined) opened("lock of uploads", () => lock.close());
+      return lock !== undefined;
+    },
     limits: { ...limits, uploadBytesMax: config.upload_max.value },
     hashing: openHashing(decoders),
     freeBytes: systemFreeBytes,

@@ -130,27 +130,34 @@ async function runnerOf(path: string, newUuid: NewUuid): Promise<StateDir["runne
   return { life: { runner_id, incarnation }, earlier };
 }
 
+async function takeLock(path: string): Promise<Database> {
+  const lock = await lockFile(join(path, LOCK_NAME));
+  if (lock !== undefined) return lock;
+  // The holder may be writing it; the lock proves enough without it.
+  const holder = (await readOwnFile(join(path, PID_NAME)).catch(() => undefined))?.text ?? "";
+  const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
+  const message =
+    `Cannot use the state folder ${path}: ${who} is using it, expected a folder for each agent`;
+  throw new AgentError("conflict", message, { about: { kind: "agent", name: holder.trim() } });
+}
+
 /**
  * SQLite's exclusive lock on an empty database: it fails at once, while the platform's file lock can only be waited
- * for.
+ * for. It ends with the process, however that ends.
+ * @returns undefined when another process has it
+ * @throws {Error} of the system, when the file cannot be made
  */
-async function takeLock(path: string): Promise<Database> {
-  const file = join(path, LOCK_NAME);
+export async function lockFile(path: string): Promise<Database | undefined> {
   // SQLite would not say why it could not make it.
-  (await Deno.open(file, { write: true, create: true, mode: FILE_MODE })).close();
-  const lock = new Database(file);
+  (await Deno.open(path, { write: true, create: true, mode: FILE_MODE })).close();
+  const lock = new Database(path);
   try {
     lock.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     return lock;
   } catch (error) {
     lock.close();
     if (!messageOf(error).includes("locked")) throw error;
-    // The holder may be writing it; the lock proves enough without it.
-    const holder = (await readOwnFile(join(path, PID_NAME)).catch(() => undefined))?.text ?? "";
-    const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
-    const message =
-      `Cannot use the state folder ${path}: ${who} is using it, expected a folder for each agent`;
-    throw new AgentError("conflict", message, { about: { kind: "agent", name: holder.trim() } });
+    return undefined;
   }
 }
 

@@ -31,6 +31,7 @@ import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { systemFreeBytes } from "../../src/mirror/media/disk.ts";
 import { type MediaLibrary, openLibrary } from "../../src/mirror/media/library.ts";
 import { openUploads, type UploadLimits } from "../../src/mirror/media/uploads.ts";
+import { lockFile } from "../../src/state_dir/state_dir.ts";
 
 export const JSON_TYPE = { "content-type": "application/json" };
 export const BODY = "function (job, cb) { cb(); }";
@@ -84,6 +85,7 @@ export function libraryOf(
 ): MediaLibrary {
   const uploads = openUploads({
     folder,
+    lock: async (path) => await lockFile(path) !== undefined,
     limits: {
       uploadBytesMax: 1024 ** 3,
       uploadsMax: 4,

@@ -211,3 +211,37 @@ Deno.test("a changed upload_dir is said to wait for a restart, and uploads go on
       assertEquals(await agent.stop(), 0);
     }
   }));
+
+eachProgram(
+  "of two agents with one upload folder, the first to use it alone changes files there",
+  (program) =>
+    withFolder(async (folder) => {
+      const shared = ["--dev", "--upload-dir", join(folder, "uploads")];
+      const first = await startAgentProcess(program, join(folder, "first"), shared);
+      const second = await startAgentProcess(program, join(folder, "second"), shared);
+      const half = BYTES.length / 2;
+      const part = (agent: AgentProcess, from: number) =>
+        put(agent, "a.iso", BYTES.slice(from, from + half), {
+          "content-range": `bytes ${from}-${from + half - 1}/${BYTES.length}`,
+        });
+      const remove = async () => {
+        const answer = await fetch(`${second.url}${LIBRARY}/a.iso`, { method: "DELETE" });
+        return { status: answer.status, text: await answer.text() };
+      };
+      try {
+        assertEquals((await part(first, 0)).status, 202);
+        for (const refused of [await part(second, half), await remove()]) {
+          assertEquals(refused.status, 409, refused.text);
+          assertStringIncludes(refused.text, "another agent uses it: expected a folder for each");
+        }
+        assertEquals((await part(first, half)).status, 201);
+        assertEquals((await remove()).status, 409);
+        assertEquals(await Deno.readFile(join(folder, "uploads", "a.iso")), BYTES);
+        await first.kill();
+        assertEquals((await remove()).status, 200);
+      } finally {
+        await first.stop();
+        assertEquals(await second.stop(), 0);
+      }
+    }),
+);

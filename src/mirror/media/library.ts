@@ -114,6 +114,7 @@ async function removeNamed(deps: LibraryDependencies, name: string): Promise<Rem
   if (info.isDirectory) {
     throw new AgentError("conflict", `Cannot remove ${name}: ${path} is a folder, not a file`);
   }
+  await deps.uploads.take();
   await forgetRecord(deps, path, `remove ${name}`);
   await removeFile(path);
   deps.log.info("uploaded file removed", { path });
@@ -149,6 +150,7 @@ async function removeKnown(deps: LibraryDependencies, sha256: string): Promise<R
     await files.remove(sha256);
     return { removed: cached ? "cached file" : "record", path };
   }
+  await deps.uploads.take();
   // Another file may have the same bytes; its record stays.
   await forgetRecord(deps, path, `remove ${file.name}`);
   await removeFile(path);

@@ -3,11 +3,12 @@
 
 import { join } from "@std/path";
 import { type Digest, digestText, parseDigest } from "../../domain/digest.ts";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
 import { HOUR_MS } from "../../domain/instant.ts";
 import { isJsonObject } from "../../domain/json.ts";
 import { absent, fileInfo } from "../../runtime/regular_file.ts";
 import { keptValidator } from "../web/upstream.ts";
+import { writeFailure } from "./disk.ts";
 
 /** Unfinished downloads that are kept. */
 export const PARTIALS_MAX = 8;
@@ -140,6 +141,52 @@ const UNFINISHED_MAX = 64;
 /** `Retry-After` when there are too many, seconds. */
 const PLACE_SECONDS = 60;
 
+/** Locked by the agent that uses an upload folder. */
+const LOCK_FILE = "agent.lock";
+
+/** Locks a file, which it creates, until this process ends. @returns whether no other process has it */
+export type LockFile = (path: string) => Promise<boolean>;
+
+/**
+ * Takes an upload folder for this process, the first time: two agents that write the same file would mix its bytes.
+ * @param place the folder of unfinished uploads in it, created when missing
+ * @returns what throws AgentError `conflict` for a folder that another agent has, or that this one cannot use;
+ *   `storage_full`
+ */
+export function openFolderLock(
+  { folder, lock }: { readonly folder: string; readonly lock: LockFile },
+  place: string,
+): () => Promise<void> {
+  const take = async () => {
+    if (await lock(join(place, LOCK_FILE))) return;
+    const message = `Cannot change uploads in ${folder} (setting upload_dir): another agent uses ` +
+      "it: expected a folder for each agent";
+    throw new AgentError("conflict", message);
+  };
+  let taken: Promise<void> | undefined;
+  return async () => {
+    await preparePlace(folder, place);
+    taken ??= take().catch((error) => {
+      taken = undefined;
+      throw error;
+    });
+    await taken;
+  };
+}
+
+async function preparePlace(folder: string, place: string): Promise<void> {
+  try {
+    await Deno.mkdir(place, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const failure = writeFailure(cause, `upload into ${folder}`);
+    if (failure instanceof AgentError) throw failure;
+    const message = `Cannot upload into ${folder} (setting upload_dir): ${systemReason(cause)}`;
+    throw new AgentError("conflict", message, { cause });
+  }
+  if ((await fileInfo(place))?.isDirectory === true) return;
+  throw new AgentError("conflict", `Cannot upload into ${folder}: ${place} is not a folder`);
+}
+
 /** An upload whose file is not complete. */
 export interface UnfinishedUpload {
   readonly offset: number;
@@ -219,8 +266,8 @@ export async function sweepUnfinished(
   writing: ReadonlySet<string>,
 ): Promise<readonly string[]> {
   const gone: string[] = [];
-  if (await fileInfo(place) === undefined) return gone;
   for await (const entry of Deno.readDir(place)) {
+    if (entry.name === LOCK_FILE) continue;
     const name = entry.name.replace(/\.(json|new)$/, "");
     if (writing.has(name)) continue;
     // The age counts from the last byte; the description is written once, before the first byte.

@@ -1,23 +1,18 @@
 // Uploads of files into one media folder. A file gets its name once it is complete, verified and on the disk;
 // until then its bytes are in a hidden folder, where no request can name them.
 //
-//   <upload folder>/NAME                          complete files
-//   <upload folder>/.zonewright-uploads/NAME      the bytes of an unfinished upload so far
-//   <upload folder>/.zonewright-uploads/NAME.json its size and digests, where known
+//   <upload folder>/NAME                           complete files
+//   <upload folder>/.zonewright-uploads/NAME       the bytes of an unfinished upload so far
+//   <upload folder>/.zonewright-uploads/NAME.json  its size and digests, where known
+//   <upload folder>/.zonewright-uploads/agent.lock held by the one agent that may change any of these
 
 import { join } from "@std/path";
 import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts";
-import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import { closing } from "../../runtime/waiting.ts";
-import {
-  type FileWriter,
-  type FreeBytes,
-  openFileWriter,
-  requireRoom,
-  writeFailure,
-} from "./disk.ts";
+import { type FileWriter, type FreeBytes, openFileWriter, requireRoom } from "./disk.ts";
 import { UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 import { type Hashes, type Hashing, hashInto } from "./hash.ts";
@@ -25,6 +20,8 @@ import {
   describeUnfinished,
   findUnfinished,
   forgetUnfinished,
+  type LockFile,
+  openFolderLock,
   removeFile,
   requirePlace,
   sweepUnfinished,
@@ -97,13 +94,19 @@ export interface Uploads {
    * @throws {AgentError} `conflict` while a request writes it
    */
   remove(name: string): Promise<boolean>;
-  /** Removes unfinished uploads that have received nothing for a day. */
+  /**
+   * Takes the folder for this process, until that ends; a file there may be needed by jobs of another agent.
+   * @throws {AgentError} `conflict` when another agent has it, or this one cannot use it; `storage_full`
+   */
+  take(): Promise<void>;
+  /** Removes unfinished uploads that have received nothing for a day. @throws {AgentError} as take() */
   sweep(): Promise<void>;
 }
 
 interface UploadsDependencies {
   /** Absolute path of the upload folder; created when missing. */
   readonly folder: string;
+  readonly lock: LockFile;
   readonly limits: UploadLimits;
   readonly hashing: Hashing;
   readonly freeBytes: FreeBytes;
@@ -124,16 +127,11 @@ export function openUploads(given: UploadsDependencies): Uploads {
   const place = join(folder, UNFINISHED_FOLDER);
   /** Names that a request is writing or removing. */
   const writing = new Set<string>();
-  const take = (name: string) => {
-    requireNotTaken(writing, name, `upload ${name}`);
-    if (writing.size >= limits.uploadsMax) {
-      const message = `Cannot upload ${name}: ${writing.size} uploads are under way, the maximum`;
-      throw new AgentError("overloaded", message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
-    }
-    writing.add(name);
-  };
+  const take = openFolderLock(deps, place);
   let swept = Promise.resolve();
   const sweepNow = async () => {
+    if (await fileInfo(place) === undefined) return;
+    await take();
     const gone = await sweepUnfinished(place, Date.parse(deps.now()), writing);
     for (const name of gone) transfers.lost(name, "it was not continued for a day");
   };
@@ -148,9 +146,11 @@ export function openUploads(given: UploadsDependencies): Uploads {
     async receive(part, arrived) {
       const { name } = part;
       requireAllowed(part, limits);
-      take(name);
+      requireNotTaken(writing, name, `upload ${name}`);
+      requireSlot(writing, name, limits);
+      writing.add(name);
       try {
-        await preparePlace(folder, place);
+        await take();
         await sweep();
         return await receiveReported(deps, place, part, arrived);
       } finally {
@@ -164,6 +164,7 @@ export function openUploads(given: UploadsDependencies): Uploads {
       try {
         await swept;
         const found = await findUnfinished(place, name);
+        if (found !== undefined) await take();
         await forgetUnfinished(place, name);
         if (found !== undefined) transfers.lost(name, "it was removed");
         return found !== undefined;
@@ -171,6 +172,7 @@ export function openUploads(given: UploadsDependencies): Uploads {
         writing.delete(name);
       }
     },
+    take,
     sweep,
   };
 }
@@ -181,6 +183,17 @@ function requireNotTaken(writing: ReadonlySet<string>, name: string, deed: strin
   throw new AgentError("conflict", `Cannot ${deed}: another request is writing it`, {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   });
+}
+
+/** @throws {AgentError} `overloaded` beside as many uploads as there may be */
+function requireSlot(
+  writing: ReadonlySet<string>,
+  name: string,
+  { uploadsMax }: Pick<UploadLimits, "uploadsMax">,
+): void {
+  if (writing.size < uploadsMax) return;
+  const message = `Cannot upload ${name}: ${writing.size} uploads are under way, the maximum`;
+  throw new AgentError("overloaded", message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
 /** Receives the body of a request, and completes the file after its last part. */
@@ -221,20 +234,6 @@ function requireAllowed(
   const message = `Cannot upload ${name}: it has ${total} bytes, expected at most ` +
     `${uploadBytesMax} (setting upload_max)`;
   throw new AgentError("too_large", message, { about });
-}
-
-/** @throws {AgentError} `conflict` for a folder that the agent cannot use; `storage_full` */
-async function preparePlace(folder: string, place: string): Promise<void> {
-  try {
-    await Deno.mkdir(place, { recursive: true, mode: 0o700 });
-  } catch (cause) {
-    const failure = writeFailure(cause, `upload into ${folder}`);
-    if (failure instanceof AgentError) throw failure;
-    const message = `Cannot upload into ${folder} (setting upload_dir): ${systemReason(cause)}`;
-    throw new AgentError("conflict", message, { cause });
-  }
-  if ((await fileInfo(place))?.isDirectory === true) return;
-  throw new AgentError("conflict", `Cannot upload into ${folder}: ${place} is not a folder`);
 }
 
 async function receivePart(
