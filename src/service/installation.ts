@@ -149,7 +149,7 @@ async function uninstall(
   await allowed(at(paths.binary), async () => {
     const whole = [paths.definition, paths.binary];
     const unfinished = [...whole, paths.config].map((path) => `${path}${UNFINISHED}`);
-    const ofUpgrades = [PREVIOUS, VERIFIED].map((end) => `${paths.binary}${end}`);
+    const ofUpgrades = [PREVIOUS, VERIFIED, UNDER_WAY].map((end) => `${paths.binary}${end}`);
     for (const path of [...whole, ...unfinished, ...ofUpgrades]) {
       if (await removeFile(at(path))) removed.push(path);
     }
@@ -250,6 +250,8 @@ const UNFINISHED = ".new";
 export const PREVIOUS = ".previous";
 /** Suffix of the new binary until it is in place. Not after a dot: Node would take that for a file type. */
 export const VERIFIED = "-upgrade";
+/** Suffix of the note about an upgrade that has not ended. */
+export const UNDER_WAY = ".upgrading";
 
 /** Copies a binary into place. @returns whether a different one, or none, was there */
 async function copyProgram(from: string, to: string): Promise<boolean> {

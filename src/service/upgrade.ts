@@ -1,16 +1,19 @@
 // Replaces the installed binary with a newer one:
 //
-//   verify -> try -> keep the old one -> stop -> copy the database -> replace -> start
+//   verify -> try -> keep the old one -> stop -> copy the database -> note -> replace -> start -> remove the note
 //
 // The copy is verified and tried before anything is stopped, and the database is copied while nothing writes to it. When
 // the new agent is not ready within a minute, the old binary and the copy come back, and the service starts with them.
+// As long as the note is there, no later upgrade takes the new binary, or a database that it has migrated, for the old.
 
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
+import { isJsonObject } from "../domain/json.ts";
 import { describeResult } from "../host/program_output.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
 import { backupState, DATABASE_NAME } from "../state_dir/state_dir.ts";
+import { versionInHead } from "../store/sqlite/older_copy.ts";
 import {
   allowed,
   exists,
@@ -18,6 +21,8 @@ import {
   PREVIOUS,
   putInPlace,
   removeFile,
+  replaceFile,
+  UNDER_WAY,
   VERIFIED,
 } from "./installation.ts";
 import {
@@ -71,6 +76,7 @@ interface UpgradeReport {
 }
 
 const PROGRAM_MODE = 0o755;
+const NOTE_MODE = 0o600;
 const VERSION_MS = 30_000;
 const KEPT_DATABASE = ".before-upgrade-";
 
@@ -109,16 +115,20 @@ async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<Up
     const sha256 = await allowed(binary, () => copyVerified(request, verified));
     const version = await versionOf(verified, request.file, tools);
     const previous = `${binary}${PREVIOUS}`;
-    // An upgrade that is repeated, as after an interruption, must not lose the way back.
-    if (await sha256Of(binary) !== sha256 || !await exists(previous)) {
+    const cutOff = await readNote(binary, previous);
+    const isSame = cutOff === undefined && await sha256Of(binary) === sha256;
+    if (cutOff === undefined && !(isSame && await exists(previous))) {
       await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);
     }
     const stoppable = await requireOwn(manager, tools.run);
     const ran: string[] = [];
     let database: string | null;
+    let older: string | null;
     try {
       if (stoppable) ran.push(...await runAll(tools.run, pauseCommands(manager)));
       database = await keepDatabase(stateDir, tools.now);
+      older = await unmigrated(database, cutOff?.database ?? null);
+      if (!isSame) await writeNote(binary, { binary: sha256, database: older });
     } catch (error) {
       // A stop that was interrupted may still take place.
       await resumeService(tools.run, manager);
@@ -129,8 +139,14 @@ async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<Up
       ran.push(...await resumeService(tools.run, manager));
       await tools.ready();
     } catch (error) {
-      throw await rolledBack({ manager, binary, previous, database, stateDir }, tools, error);
+      if (isSame) throw notReady(request.file, error);
+      throw await rolledBack(
+        { manager, binary, previous, database: older, stateDir },
+        tools,
+        error,
+      );
     }
+    await removeFile(`${binary}${UNDER_WAY}`);
     return { version, sha256, previous, database, ran };
   } finally {
     await removeFile(verified);
@@ -208,6 +224,53 @@ async function keepDatabase(stateDir: string, now: Now): Promise<string | null> 
   return kept;
 }
 
+/** The error of a binary that was installed already, behind which there is none to go back to. */
+function notReady(file: string, cause: unknown): AgentError {
+  const message =
+    `Cannot upgrade to ${file}: it was installed already, and its agent is not ready: ` +
+    messageOf(cause);
+  return new AgentError("host", message, { cause });
+}
+
+/** What an upgrade that has not ended has changed, or is about to. */
+interface UpgradeNote {
+  /** SHA-256 of the new binary. */
+  readonly binary: string;
+  /** The copy of the database that the old binary can use. */
+  readonly database: string | null;
+}
+
+async function writeNote(binary: string, note: UpgradeNote): Promise<void> {
+  await replaceFile(`${binary}${UNDER_WAY}`, `${JSON.stringify(note)}\n`, NOTE_MODE);
+}
+
+/** The note of an upgrade that was cut off; undefined when somebody has put another binary in place since. */
+async function readNote(binary: string, previous: string): Promise<UpgradeNote | undefined> {
+  const path = `${binary}${UNDER_WAY}`;
+  if (!await exists(path) || !await exists(previous)) return undefined;
+  const note: unknown = JSON.parse(await Deno.readTextFile(path));
+  if (!isJsonObject(note) || typeof note.binary !== "string") return undefined;
+  const found = await sha256Of(binary);
+  if (found !== note.binary && found !== await sha256Of(previous)) return undefined;
+  return {
+    binary: note.binary,
+    database: typeof note.database === "string" ? note.database : null,
+  };
+}
+
+/**
+ * The copy of the database that a binary from before can use.
+ * @param copy made now
+ * @param earlier made before an upgrade that was cut off, whose binary may have migrated the database
+ */
+export async function unmigrated(
+  copy: string | null,
+  earlier: string | null,
+): Promise<string | null> {
+  if (copy === null || earlier === null || !await exists(earlier)) return copy;
+  return await versionInHead(copy) === await versionInHead(earlier) ? copy : earlier;
+}
+
 /** Restores binary and database and starts the service. @returns an error that says so */
 async function rolledBack(
   { manager, binary, previous, database, stateDir }: {
@@ -227,6 +290,7 @@ async function rolledBack(
     if (database !== null) await restoreState(database, stateDir, { now });
     await resumeService(run, manager);
     await ready();
+    await removeFile(`${binary}${UNDER_WAY}`);
   } catch (error) {
     const kept = database === null ? "" : ` and the database ${database}`;
     const message = `Cannot upgrade: ${why}; and cannot go back: ${messageOf(error)}: expected ` +

@@ -1,6 +1,7 @@
 // An upgrade: with the programs of systemd recorded, for what is verified and kept; and beside a real
 // systemd, for one that works and one that is rolled back.
 
+import { Database } from "@db/sqlite";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { basename, dirname, join } from "@std/path";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
@@ -11,6 +12,7 @@ import { installService, uninstallService } from "../../src/service/installation
 import { SERVICE_PATHS } from "../../src/service/manager.ts";
 import {
   installedManager,
+  unmigrated,
   type UpgradeRequest,
   upgradeService,
   type UpgradeTools,
@@ -104,6 +106,63 @@ Deno.test("an upgrade that is repeated keeps the binary from before the first", 
         programOf("1"),
       ]);
     }
+  }));
+
+Deno.test("after an upgrade that was cut off, another goes back to the binary from before both", () =>
+  withInstalled(async (installed) => {
+    const { request, tools, binary } = installed;
+    // It can neither finish nor go back, as if it had ended after the start of the new agent.
+    let stops = 0;
+    const run: Run = (name, args, options) => {
+      if (args[0] === "stop" && ++stops > 1) return Promise.reject(new Error("killed"));
+      return tools.run(name, args, options);
+    };
+    installed.failures = 1;
+    const cut = await assertRejects(() => upgradeService(request, { ...tools, run }), AgentError);
+    assertStringIncludes(cut.message, "and cannot go back: killed");
+    assertEquals(await Deno.readTextFile(binary), programOf("2"));
+
+    const third = join(dirname(request.file), "third");
+    await Deno.writeTextFile(third, programOf("3"));
+    for (const file of [third, request.file]) {
+      installed.failures = 1;
+      const again = { ...request, file, sha256: await sha256Of(file) };
+      await assertRejects(
+        () => upgradeService(again, tools),
+        AgentError,
+        "the one from before runs",
+      );
+      assertEquals(await Deno.readTextFile(binary), programOf("1"));
+    }
+    assertEquals(namesIn(binary), ["zonewright", "zonewright.previous"]);
+  }));
+
+Deno.test("a binary that was installed already is not replaced by an older one when its agent is not ready", () =>
+  withInstalled(async (installed) => {
+    const { request, tools, binary } = installed;
+    await upgradeService(request, tools);
+    installed.failures = 1;
+    const error = await assertRejects(() => upgradeService(request, tools), AgentError);
+    assertStringIncludes(error.message, "it was installed already, and its agent is not ready");
+    assertEquals(namesIn(binary), ["zonewright", "zonewright.previous"]);
+    assertEquals(await Deno.readTextFile(binary), programOf("2"));
+  }));
+
+Deno.test("of the copies of a database, an older binary gets the one from before its migration", () =>
+  withFolder(async (folder) => {
+    const copyOf = (name: string, version: number) => {
+      const path = join(folder, name);
+      const db = new Database(path);
+      db.exec(`CREATE TABLE one (n); PRAGMA user_version = ${version}`);
+      db.close();
+      return path;
+    };
+    const [first, same, migrated] = [copyOf("first", 20), copyOf("same", 20), copyOf("new", 21)];
+    assertEquals(await unmigrated(migrated, first), first);
+    assertEquals(await unmigrated(same, first), same);
+    assertEquals(await unmigrated(migrated, join(folder, "removed")), migrated);
+    assertEquals(await unmigrated(migrated, null), migrated);
+    assertEquals(await unmigrated(null, first), null);
   }));
 
 Deno.test("of two upgrades at once each installs the file that it has verified", () =>

@@ -52,8 +52,11 @@ export async function keepOlder(
   migrating("after", ["migrate_keep"]);
 }
 
-/** The schema version in the header of the file, which may lag behind its log; 0 without a file. */
-async function versionInHead(path: string): Promise<number> {
+/**
+ * The schema version in the header of the file, which may lag behind its log; 0 without a file.
+ * @throws {Error} of the system, unless the file is missing
+ */
+export async function versionInHead(path: string): Promise<number> {
   let file: Deno.FsFile;
   try {
     file = await Deno.open(path);
