@@ -191,7 +191,7 @@ eachProgram(
 );
 
 eachProgram(
-  "an agent whose database was removed says so, and is not ready",
+  "an agent whose database was removed accepts nothing and says so, until it is back",
   (program) =>
     withFolder(async (folder) => {
       const agent = await startAgentProcess(program, join(folder, "state"), ["--dev"]);
@@ -203,9 +203,15 @@ eachProgram(
           const { warnings } = (await agent.get("/agent/v1/host")).body;
           return (warnings as JsonObject[]).find(({ code }) => code === "store");
         });
-        const lost = "was removed while the agent runs: what it writes is lost when it ends";
-        assertEquals(said?.message, `store: ${database} ${lost}`);
+        const lost = `Cannot write to the store: ${database} was removed while the agent runs: ` +
+          "expected it back in its place";
+        assertEquals(said?.message, `store: ${lost}`);
         assertEquals((await agent.get("/readyz")).status, 503);
+        const create = () => agent.post("/workflows", { name: "one", chain: [] });
+        const refused = await create();
+        assertEquals([refused.status, refused.body.message], [503, lost]);
+        await Deno.rename(`${database}.moved`, database);
+        assertEquals((await create()).status, 201);
       } finally {
         await agent.stop();
       }

@@ -39,6 +39,25 @@ smallDiskTest(
     ),
 );
 
+Deno.test("sqlite: a file that was removed or replaced takes no write until it is back", () =>
+  withFolder(async (folder) => {
+    const path = `${folder}/store.db`;
+    const store = await openSqliteStore(path);
+    try {
+      await Deno.rename(path, `${path}.moved`);
+      const removed = await assertRejects(() => store.jobs.create(jobOf(1)), AgentError, "removed");
+      assertEquals(removed.code, "overloaded");
+      await Deno.copyFile(`${path}.moved`, path);
+      await assertRejects(() => store.jobs.create(jobOf(1)), AgentError, "replaced");
+      assertEquals(await store.jobs.list({}), []);
+      await Deno.rename(`${path}.moved`, path);
+      await store.jobs.create(jobOf(1));
+      assertEquals((await store.jobs.list({})).length, 1);
+    } finally {
+      await store.close();
+    }
+  }));
+
 /** Runs the program whose disk fails when a file is beyond so many blocks of 512 bytes. */
 async function runOnFailingDisk(path: string, blocks: number): Promise<FailingDiskReport> {
   const program = fromFileUrl(new URL("./failing_disk.ts", import.meta.url));

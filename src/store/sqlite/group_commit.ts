@@ -38,6 +38,9 @@ export interface ConnectionWatch {
   readonly broken?: (error: unknown) => void;
 }
 
+/** `Retry-After` while the database is not in its place, seconds. */
+const LOST_SECONDS = 5;
+
 interface PendingWrite {
   readonly name: string;
   readonly pace: Pace;
@@ -93,8 +96,8 @@ export class GroupCommit {
    * Queues a write for the next commit.
    * @param pace whether it may wait briefly to share a commit
    * @returns the result of the function, once it is durable
-   * @throws {AgentError} `overloaded` when too many writes are pending or another process locks the file;
-   * `storage_full`; `aborted` after a disk error
+   * @throws {AgentError} `overloaded` when too many writes are pending, another process locks the file, or its name is
+   * gone; `storage_full`; `aborted` after a disk error
    */
   write<T>(name: string, run: () => T, pace: Pace = "prompt"): Promise<T> {
     if (this.#broken !== undefined) return Promise.reject(this.#broken);
@@ -172,6 +175,7 @@ export class GroupCommit {
   /** @returns the outcome of each write, or undefined when the whole transaction failed */
   #commit(batch: readonly PendingWrite[]): Settled[] | undefined {
     try {
+      this.#log.requireNamed();
       return this.#commitTogether(batch) ?? this.#transact(batch, (run) => this.#attempt(run));
     } catch (error) {
       this.#events.undone();
@@ -307,15 +311,30 @@ function storageFailure(error: unknown): "busy" | "full" | "failed" | undefined 
  * leaves the event loop free, and all writes made meanwhile share the next one.
  */
 export interface WriteAheadLog {
+  /**
+   * Checks that the next agent will find the database: a file that was removed or replaced still takes writes.
+   * @throws {AgentError} `overloaded`; it may be put back
+   */
+  requireNamed(): void;
   /** Settles when everything committed before the call is on the disk. */
   sync(): Promise<void>;
   close(): void;
 }
 
-/** The log of a database file. Opened by the first sync, since the first commit creates it. */
+/** The log of an open database file. Opened by the first sync, since the first commit creates it. */
 export function openWriteAheadLog(databasePath: string): WriteAheadLog {
   let file: Deno.FsFile | undefined;
+  const opened = Deno.statSync(databasePath);
   return {
+    requireNamed: () => {
+      const named = statIfThere(databasePath);
+      if (named?.ino === opened.ino && named.dev === opened.dev) return;
+      const found = named === undefined ? "removed" : "replaced";
+      const message =
+        `Cannot write to the store: ${databasePath} was ${found} while the agent runs: ` +
+        "expected it back in its place";
+      throw new AgentError("overloaded", message, { retryAfterSeconds: LOST_SECONDS });
+    },
     sync: async () => {
       file ??= await Deno.open(`${databasePath}-wal`, { read: true, write: true });
       await file.syncData();
@@ -325,4 +344,17 @@ export function openWriteAheadLog(databasePath: string): WriteAheadLog {
 }
 
 /** A database in memory has nothing that could outlive the process. */
-export const NO_LOG: WriteAheadLog = { sync: () => Promise.resolve(), close: () => {} };
+export const NO_LOG: WriteAheadLog = {
+  requireNamed: () => {},
+  sync: () => Promise.resolve(),
+  close: () => {},
+};
+
+function statIfThere(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
