@@ -5,6 +5,7 @@ import { join } from "@std/path";
 import { diagnose, type Diagnosis } from "../../src/service/doctor/check.ts";
 import { closeFile, stateFolderCheck } from "../../src/service/doctor/folders.ts";
 import { mayBeStateDir } from "../../src/state_dir/state_dir.ts";
+import { smallDiskTest, withoutWrites, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 
 async function mended(state: string): Promise<Diagnosis | undefined> {
@@ -16,6 +17,25 @@ async function mended(state: string): Promise<Diagnosis | undefined> {
 async function modeOf(path: string): Promise<number> {
   return ((await Deno.stat(path)).mode ?? 0) & 0o777;
 }
+
+smallDiskTest(
+  "a state folder on a disk that takes no change is no place for an agent",
+  () =>
+    withFolder((folder) =>
+      withSmallDisk(folder, 1, async () => {
+        await Deno.chmod(folder, 0o700);
+        const { examine } = stateFolderCheck(folder, mayBeStateDir);
+        assertEquals(await examine(), { outcome: "ok", detail: folder });
+        await withoutWrites(folder, async () => {
+          const { outcome, detail } = await examine();
+          assertEquals([outcome, detail], [
+            "fail",
+            `${folder} is on a read-only file system: no agent can start there`,
+          ]);
+        });
+      })
+    ),
+);
 
 Deno.test("one repair closes a state folder and the files in it", () =>
   withFolder(async (folder) => {

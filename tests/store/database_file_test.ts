@@ -17,6 +17,7 @@ import { systemNow } from "../../src/domain/instant.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { workflowOf } from "../support/job.ts";
+import { smallDiskTest, withoutWrites, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 import { NEWER } from "./newer_schema.ts";
 
@@ -197,3 +198,29 @@ Deno.test("an older database that cannot be copied is left unchanged, without a 
     const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
     assertEquals(names.filter((name) => name.includes(".partial")), []);
   }));
+
+smallDiskTest(
+  "on a disk that takes no change a database without a log is read, and one with a log refused",
+  () =>
+    withFolder(async (place) => {
+      const folder = join(place, "state");
+      await Deno.mkdir(folder);
+      await withSmallDisk(folder, 4, async () => {
+        await Deno.chmod(folder, 0o700);
+        const path = join(folder, "zonewright.db");
+        const store = await openSqliteStore(path);
+        await store.workflows.create(workflowOf({ uuid: randomUuid() }));
+        await store.close();
+        const copy = join(place, "copy.db");
+        await withoutWrites(folder, async () => {
+          assertEquals((await inspectState(folder)).workflows, 1);
+          assertEquals((await backupState(folder, copy)).workflows, 1);
+        });
+        assertEquals((await inspectFile(copy)).workflows, 1);
+        await Deno.writeTextFile(`${path}-wal`, "some of the log");
+        await withoutWrites(folder, async () => {
+          await assertRejects(() => inspectState(folder), AgentError, "unable to open");
+        });
+      });
+    }),
+);

@@ -44,6 +44,21 @@ export async function withSmallDisk(
   }
 }
 
+/** Runs a function while that disk takes no change, as one on which the system has found errors. */
+export async function withoutWrites(folder: string, run: () => Promise<void>): Promise<void> {
+  const remount = (how: "ro" | "rw") => {
+    const args = ["-o", `remount,${how}`, folder];
+    const { success } = new Deno.Command(MOUNT, { args }).outputSync();
+    if (!success) throw new Error(`Cannot make ${folder} ${how}`);
+  };
+  remount("ro");
+  try {
+    await run();
+  } finally {
+    remount("rw");
+  }
+}
+
 /** Registers a test that needs a small disk; without the right to mount it is skipped by name. */
 export function smallDiskTest(name: string, fn: () => Promise<void>): void {
   const required = Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") === "all";

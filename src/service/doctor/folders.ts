@@ -11,6 +11,8 @@ const GROUP_AND_OTHERS = 0o077;
 const OTHERS_WRITE = 0o002;
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
+/** All that chmod(2) sets. */
+const MODE_BITS = 0o7777;
 /** Most names that a finding lists. */
 const NAMES_MAX = 5;
 /** The sticky bit: others may write to the folder, but remove only their own files. */
@@ -38,6 +40,14 @@ export function stateFolderCheck(
       if (owner !== null && found.uid !== owner && owner !== 0) {
         return { outcome: "fail", detail: `${path} belongs to user ${found.uid}, not to ${owner}` };
       }
+      if (await isReadOnly(path, found)) {
+        const detail = `${path} is on a read-only file system: no agent can start there`;
+        return {
+          outcome: "fail",
+          detail,
+          fix: "look into the system's log, then mount it writable",
+        };
+      }
       if ((mode & GROUP_AND_OTHERS) === 0) return await ownFiles(path);
       if (!await isOurs(path)) {
         const detail = `${path} holds files other than an agent's state`;
@@ -55,6 +65,17 @@ export function stateFolderCheck(
       };
     },
   };
+}
+
+/** A disk with errors is often made read-only by the system. Only a change of the folder shows it, here to the mode that it has. */
+async function isReadOnly(path: string, { mode }: Deno.FileInfo): Promise<boolean> {
+  if (mode === null) return false;
+  try {
+    await Deno.chmod(path, mode & MODE_BITS);
+    return false;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EROFS";
+  }
 }
 
 /** The files in the state folder, which others could read if the folder were opened, moved or copied. */

@@ -2,7 +2,7 @@
 // needs a running agent.
 
 import { backup, Database } from "@db/sqlite";
-import { dirname } from "@std/path";
+import { dirname, resolve, toFileUrl } from "@std/path";
 import { AgentError, isNoSpace, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Execution } from "../../domain/job/state.ts";
@@ -28,6 +28,8 @@ const PROBLEMS_MAX = 20;
 const PAGES_PER_STEP = 1000;
 /** Milliseconds to wait for a lock that the agent holds during a commit. */
 const BUSY_MS = 10_000;
+/** SQLite's code for a file that it cannot open or make. @see sqlite.org/rescode.html */
+const SQLITE_CANTOPEN = 14;
 
 /**
  * Checks a database: every page, index and reference.
@@ -193,14 +195,47 @@ export async function copyPages(from: string, to: string): Promise<void> {
 
 /** Opens a database with all of its files; the process may drop its rights afterwards. */
 function openedForCopy(from: string): Database {
-  const db = new Database(from, { readonly: true });
+  try {
+    return openedForReading(from);
+  } catch (error) {
+    throw unreadable(from, error);
+  }
+}
+
+/** Opens a database with all of its files. @throws {Error} of SQLite */
+function openedForReading(path: string): Database {
+  try {
+    return withFilesOpen(new Database(path, { readonly: true }));
+  } catch (error) {
+    const refused = error instanceof Error && "errcode" in error &&
+      error.errcode === SQLITE_CANTOPEN;
+    if (!refused || hasLog(path)) throw error;
+    // SQLite makes the index of a log beside the file, even for reading, which fails on a read-only file system. There
+    // is no log to read, and nothing changes the file.
+    return withFilesOpen(
+      new Database(`${toFileUrl(resolve(path))}?immutable=1`, { readonly: true }),
+    );
+  }
+}
+
+function withFilesOpen(db: Database): Database {
   try {
     db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
     db.prepare("SELECT count(*) FROM sqlite_schema").get();
     return db;
   } catch (error) {
     db.close();
-    throw unreadable(from, error);
+    throw error;
+  }
+}
+
+/** Whether a database has writes that are not in its own file. */
+function hasLog(path: string): boolean {
+  try {
+    return Deno.statSync(`${path}-wal`).size > 0;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
   }
 }
 
@@ -228,8 +263,7 @@ function reading<T>(path: string, read: (db: Database) => T): T {
   try {
     // Opening a pipe would wait for a writer.
     if (!Deno.statSync(path).isFile) throw new Error("it is not a regular file");
-    db = new Database(path, { readonly: true, create: false });
-    db.exec(`PRAGMA busy_timeout = ${BUSY_MS}`);
+    db = openedForReading(path);
     return read(db);
   } catch (error) {
     if (error instanceof AgentError) throw error;
