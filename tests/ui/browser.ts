@@ -3,11 +3,11 @@
 
 import { assertEquals } from "@std/assert";
 import axe from "axe-core";
-import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { PACKED_UI, packUi } from "../../vendors/ui.ts";
 import { programOfRun } from "../support/agent_process.ts";
 import { explained, onFailure } from "../support/failure.ts";
-import { programTest, requireProgram } from "../support/program.ts";
+import { findProgram, programTest } from "../support/program.ts";
 import { withDeadline } from "../support/until.ts";
 
 const BROWSER = "chromium";
@@ -38,26 +38,44 @@ export interface OpenBrowser {
   closePages(): Promise<void>;
 }
 
+/** The browser of a file of tests, from its first test to its last. */
+let launched: Browser | undefined;
+
 /** Registers a test that needs the browser; at its end no page may have a fault. */
 export function browserTest(name: string, fn: (browser: OpenBrowser) => Promise<void>): void {
-  programTest(BROWSER, name, () => explained(() => withBrowser(fn)));
+  if (!isRegistered) registerBrowser();
+  programTest(BROWSER, name, () => explained(() => withPages(fn)));
+}
+
+let isRegistered = false;
+
+function registerBrowser(): void {
+  isRegistered = true;
+  Deno.test.beforeAll(async () => {
+    // The binary and the file for Node carry theirs.
+    if (programOfRun().name === "source") await packUi(PACKED_UI);
+    const executablePath = findProgram(BROWSER);
+    if (executablePath === undefined) return; // its tests are skipped, or say so
+    // The sandbox of the browser needs a user of its own; it only sees pages of these tests.
+    const args = ["--no-sandbox"];
+    launched = await chromium.launch({ executablePath, args, timeout: DEADLINE_MS });
+  });
+  Deno.test.afterAll(() => launched?.close());
 }
 
 /** Addresses of single things, which may go while a page shows them. */
 const GONE = /\/agent\/v1\/(?:machines|jobs)\/[0-9a-f-]{36}$/;
 
-async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise<void> {
-  // The binary and the file for Node carry theirs.
-  if (programOfRun().name === "source") await packUi(PACKED_UI);
-  const executablePath = requireProgram(BROWSER);
-  if (executablePath === undefined) throw new Error(`${BROWSER} went away`);
-  // The sandbox of the browser needs a user of its own; it only sees pages of this test.
-  const browser = await chromium.launch({
-    executablePath,
-    args: ["--no-sandbox"],
-    timeout: DEADLINE_MS,
-  });
+/** Runs with pages that share nothing with those of other tests. */
+async function withPages(fn: (browser: OpenBrowser) => Promise<void>): Promise<void> {
+  const browser = launched;
+  if (browser === undefined) throw new Error(`${BROWSER} went away`);
   const opened: WatchedPage[] = [];
+  const closePages = async () => {
+    await Promise.all(opened.map(noteShown));
+    // A browser that has crashed has none any more; what the test waited for says so.
+    await Promise.allSettled(browser.contexts().map((context) => context.close()));
+  };
   try {
     await fn({
       async open(url, { tolerated, ...options } = {}) {
@@ -70,15 +88,10 @@ async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise
         await watched.page.goto(url);
         return watched;
       },
-      async closePages() {
-        await Promise.all(opened.map(noteShown));
-        // A browser that has crashed has none any more; what the test waited for says so.
-        await Promise.allSettled(browser.contexts().map((context) => context.close()));
-      },
+      closePages,
     });
   } finally {
-    await Promise.all(opened.map(noteShown));
-    await browser.close();
+    await closePages();
   }
   assertEquals(opened.flatMap(({ faults }) => faults), []);
 }
@@ -112,8 +125,9 @@ function watch({ page, faults }: WatchedPage, origin: string, tolerated?: RegExp
   });
 }
 
+const DESK = 1280;
 /** Widths of a phone, a desk and a wall, in pixels. */
-export const WIDTHS = [390, 1280, 2560] as const;
+export const WIDTHS = [390, DESK, 2560] as const;
 const HEIGHT = 900;
 /** Widths between those, at both sides of where the layout changes. */
 const WIDTHS_BETWEEN = [
@@ -135,14 +149,19 @@ const FITS = `document.documentElement.scrollWidth <= innerWidth &&
   [...document.querySelectorAll(".row, .card, .job-line, .upload-line, .checks li, .settings li")]
     .every(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth + 1)`;
 
-/** Expects in both schemes and at each width that the page fits its window and has no serious finding. */
+/**
+ * Expects in both schemes and at each width that the page fits its window and has no serious finding. A scheme changes
+ * colours alone, and no part of a page looks different beyond the width of a desk.
+ */
 export async function expectSoundAtAllWidths(page: Page, what: string): Promise<void> {
   for (const colorScheme of ["light", "dark"] as const) {
     // A colour that is on its way to another has a contrast of its own.
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: HEIGHT });
-      const found = [what, colorScheme, width, await page.evaluate(FITS), await findings(page)];
+      const rules = axeRules(colorScheme === "light", width <= DESK);
+      const serious = rules === undefined ? [] : await findings(page, rules);
+      const found = [what, colorScheme, width, await page.evaluate(FITS), serious];
       assertEquals(found, [what, colorScheme, width, true, []]);
     }
   }
@@ -152,10 +171,18 @@ export async function expectSoundAtAllWidths(page: Page, what: string): Promise<
   }
 }
 
+/** What is to be looked for, the first scheme being that for all but colours; undefined for nothing. */
+function axeRules(isFirstScheme: boolean, hasNewColours: boolean): axe.RunOptions | undefined {
+  const ofColours = { type: "rule" as const, values: ["color-contrast", "link-in-text-block"] };
+  if (!isFirstScheme) return hasNewColours ? { runOnly: ofColours } : undefined;
+  return hasNewColours ? {} : { rules: { "color-contrast": { enabled: false } } };
+}
+
 /** What axe-core finds that is serious or worse, as `rule: element`. */
-export async function findings(page: Page): Promise<string[]> {
+export async function findings(page: Page, rules: axe.RunOptions = {}): Promise<string[]> {
   if (await page.evaluate("typeof axe") === "undefined") await page.evaluate(axe.source);
-  const looking = page.evaluate('axe.run({ resultTypes: ["violations"] })');
+  const options: axe.RunOptions = { resultTypes: ["violations"], ...rules };
+  const looking = page.evaluate(`axe.run(${JSON.stringify(options)})`);
   // An evaluation has no time limit of its own.
   const found = await withDeadline(looking, DEADLINE_MS, () => `axe on ${page.url()}`) as {
     violations: { id: string; impact: string; nodes: { html: string }[] }[];
