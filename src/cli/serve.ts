@@ -7,7 +7,7 @@ import { loadConfig } from "../config/sources.ts";
 import { systemNow } from "../domain/instant.ts";
 import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";
 import { openLogBudget, openLogStream } from "../metrics/log_output.ts";
-import { openServiceNotice } from "../service/manager.ts";
+import { openServiceNotice } from "../service/notice.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config/settings.ts";
 import type { Terminal } from "./output/terminal.ts";

@@ -1,12 +1,54 @@
-// systemd and SMF: the commands that start, stop and query the service, the paths of its files, and notices to
-// systemd.
+// systemd and SMF: the paths of an installed agent, and the commands that start, stop and query its service.
 
 import { dirname, join } from "@std/path";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError } from "../domain/error.ts";
 import type { CommandOptions, CommandResult } from "../host/program.ts";
 import { describeResult } from "../host/program_output.ts";
-import type { Log } from "../metrics/log.ts";
 import { aloneIn } from "../runtime/folder_lock.ts";
+
+/** The service managers that an agent can be installed for. */
+export const SERVICE_MANAGERS = ["systemd", "smf"] as const;
+/** The manager that runs the agent: systemd on Linux, SMF on SmartOS. */
+export type ServiceManager = typeof SERVICE_MANAGERS[number];
+
+/** Absolute paths of an installed agent. */
+export interface ServicePaths {
+  readonly binary: string;
+  readonly config: string;
+  /** What the service manager reads. */
+  readonly definition: string;
+  /** The folder of the database, the cache and the lock. */
+  readonly stateDir: string;
+  readonly socket: string;
+}
+
+/**
+ * Follows hier(7) on Linux. On SmartOS these paths survive a reboot of the global zone, which recreates `/etc` and
+ * `/usr` and imports `/opt/custom/smf`.
+ * @see smartos: "Persistent services", hier(7)
+ */
+export const SERVICE_PATHS: Readonly<Record<ServiceManager, ServicePaths>> = {
+  systemd: {
+    binary: "/usr/local/bin/zonewright",
+    config: "/etc/zonewright/zonewright.toml",
+    definition: "/etc/systemd/system/zonewright.service",
+    stateDir: "/var/lib/zonewright",
+    socket: "/run/zonewright/zonewright.sock",
+  },
+  smf: {
+    binary: "/opt/custom/bin/zonewright",
+    config: "/opt/custom/etc/zonewright/zonewright.toml",
+    definition: "/opt/custom/smf/zonewright.xml",
+    stateDir: "/opt/custom/zonewright",
+    socket: "/var/run/zonewright.sock",
+  },
+};
+
+/** The service's name for `systemctl` and `svcadm`. */
+export const SERVICE_NAME: Readonly<Record<ServiceManager, string>> = {
+  systemd: "zonewright.service",
+  smf: "svc:/application/zonewright:default",
+};
 
 /** Runs a program, as host/program.ts does. */
 export type Run = (
@@ -190,138 +232,4 @@ function refused(command: readonly string[], result: CommandResult): AgentError 
     "host",
     `Cannot run ${shown}: it ${describeResult(result)}, expected exit code 0`,
   );
-}
-
-// The paths of an installed agent for each service manager.
-
-/** The service managers that an agent can be installed for. */
-export const SERVICE_MANAGERS = ["systemd", "smf"] as const;
-/** The manager that runs the agent: systemd on Linux, SMF on SmartOS. */
-export type ServiceManager = typeof SERVICE_MANAGERS[number];
-
-/** Absolute paths of an installed agent. */
-export interface ServicePaths {
-  readonly binary: string;
-  readonly config: string;
-  /** What the service manager reads. */
-  readonly definition: string;
-  /** The folder of the database, the cache and the lock. */
-  readonly stateDir: string;
-  readonly socket: string;
-}
-
-/**
- * Follows hier(7) on Linux. On SmartOS these paths survive a reboot of the global zone, which recreates `/etc` and
- * `/usr` and imports `/opt/custom/smf`.
- * @see smartos: "Persistent services", hier(7)
- */
-export const SERVICE_PATHS: Readonly<Record<ServiceManager, ServicePaths>> = {
-  systemd: {
-    binary: "/usr/local/bin/zonewright",
-    config: "/etc/zonewright/zonewright.toml",
-    definition: "/etc/systemd/system/zonewright.service",
-    stateDir: "/var/lib/zonewright",
-    socket: "/run/zonewright/zonewright.sock",
-  },
-  smf: {
-    binary: "/opt/custom/bin/zonewright",
-    config: "/opt/custom/etc/zonewright/zonewright.toml",
-    definition: "/opt/custom/smf/zonewright.xml",
-    stateDir: "/opt/custom/zonewright",
-    socket: "/var/run/zonewright.sock",
-  },
-};
-
-/** The service's name for `systemctl` and `svcadm`. */
-export const SERVICE_NAME: Readonly<Record<ServiceManager, string>> = {
-  systemd: "zonewright.service",
-  smf: "svc:/application/zonewright:default",
-};
-
-// Notifies systemd, as sd_notify(3) does, that the agent is ready, alive or stopping: a datagram to the
-// socket that systemd names. SMF has no such protocol.
-
-interface ServiceNotice {
-  /** Reports that the agent answers requests, and sends watchdog notices from then on if systemd asks for them. */
-  ready(urls: readonly string[]): Promise<void>;
-  /** Reports that the agent is stopping. */
-  stopping(): Promise<void>;
-  close(): void;
-}
-
-/** Notices per watchdog interval. */
-const SIGNS_PER_WATCHDOG = 3;
-
-/**
- * Opens the connection to systemd; without systemd, notices are dropped.
- * @param env with NOTIFY_SOCKET and WATCHDOG_USEC
- * @see sd_notify(3), sd_watchdog_enabled(3); abstract sockets (`@name`) are not supported
- */
-export function openServiceNotice(
-  env: Readonly<Record<string, string>>,
-  { log }: { readonly log: Log },
-): ServiceNotice {
-  const path = env.NOTIFY_SOCKET;
-  if (path === undefined || path === "") return SILENCE;
-  const socket = openSender(path, log);
-  if (socket === undefined) return SILENCE;
-  const watchdogMs = watchdogOf(env);
-  let timer: ReturnType<typeof setInterval> | undefined;
-  // Sent from the event loop that answers requests: if it hangs, so do the notices.
-  const sign = () => socket.send("WATCHDOG=1");
-  return {
-    async ready(urls) {
-      await socket.send(`READY=1\nSTATUS=Listening on ${urls.join(" ")}`);
-      if (watchdogMs === undefined) return;
-      timer = setInterval(sign, watchdogMs / SIGNS_PER_WATCHDOG);
-      Deno.unrefTimer(timer);
-    },
-    stopping: () => socket.send("STOPPING=1\nSTATUS=Finishing running tasks"),
-    close() {
-      clearInterval(timer);
-      socket.close();
-    },
-  };
-}
-
-const SILENCE: ServiceNotice = {
-  ready: async () => {},
-  stopping: async () => {},
-  close: () => {},
-};
-
-/** Milliseconds; undefined when systemd does not watch this process. */
-function watchdogOf(
-  { WATCHDOG_USEC, WATCHDOG_PID }: Readonly<Record<string, string>>,
-): number | undefined {
-  if (WATCHDOG_PID !== undefined && WATCHDOG_PID !== `${Deno.pid}`) return undefined;
-  const microseconds = Number(WATCHDOG_USEC);
-  return Number.isSafeInteger(microseconds) && microseconds > 0 ? microseconds / 1000 : undefined;
-}
-
-/** A socket of this process: systemd identifies the sender by its credentials. */
-function openSender(
-  path: string,
-  log: Log,
-): { send(text: string): Promise<void>; close(): void } | undefined {
-  const folder = Deno.makeTempDirSync({ prefix: "zonewright-notice-" });
-  try {
-    const socket = Deno.listenDatagram({ transport: "unixpacket", path: join(folder, "socket") });
-    return {
-      async send(text) {
-        try {
-          await socket.send(new TextEncoder().encode(text), { transport: "unixpacket", path });
-        } catch (error) {
-          log.warn("service manager not notified", { error: messageOf(error) });
-        }
-      },
-      close: () => socket.close(),
-    };
-  } catch (error) {
-    log.warn("service manager not notified", { error: messageOf(error) });
-    return undefined;
-  } finally {
-    // The file was needed only to open the socket.
-    Deno.removeSync(folder, { recursive: true });
-  }
 }

@@ -1,5 +1,6 @@
-// The unit that systemd reads. The agent notifies systemd that it is ready and alive (manager.ts); the
-// unit takes from it every privilege that it does not need.
+// What the service managers read. The unit of systemd, which the agent notifies that it is ready and alive
+// (notice.ts), takes from it every privilege that it does not need. In the manifest of SMF the agent stays in the
+// foreground, as the child that SMF watches.
 
 import { OTHER_SCHEMA_EXIT } from "../domain/error.ts";
 import type { ServicePaths } from "./manager.ts";
@@ -102,8 +103,6 @@ ${HARDENING}
 WantedBy=multi-user.target
 `;
 }
-
-// The manifest that SMF imports. The agent stays in the foreground, as the child that SMF watches.
 
 /** Seconds for a stop: more than the agent gives its tasks and callers. */
 const SMF_STOP_SECONDS = 60;

@@ -14,8 +14,8 @@ import { describeResult } from "../host/program_output.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
 import { backupState, DATABASE_NAME } from "../state_dir/state_dir.ts";
 import { versionInHead } from "../store/sqlite/older_copy.ts";
+import { allowed } from "./installation.ts";
 import {
-  allowed,
   exists,
   hasOwnDefinition,
   PREVIOUS,
@@ -24,7 +24,7 @@ import {
   replaceFile,
   UNDER_WAY,
   VERIFIED,
-} from "./installation.ts";
+} from "./installed_files.ts";
 import {
   aloneWithFiles,
   askKnown,

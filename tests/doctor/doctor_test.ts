@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { agentCheck } from "../../src/service/doctor/examination.ts";
+import { agentCheck } from "../../src/service/doctor/access.ts";
 import { type App, listen } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";

@@ -22,7 +22,8 @@ import {
 } from "../../domain/error.ts";
 import { nearest } from "../../domain/near_word.ts";
 import { aloneIn } from "../../runtime/folder_lock.ts";
-import { CONFIG_MODE, exists, replaceFile } from "../../service/installation.ts";
+import { CONFIG_MODE } from "../../service/installation.ts";
+import { exists, replaceFile } from "../../service/installed_files.ts";
 import { SERVICE_NAME } from "../../service/manager.ts";
 import { shellQuoted } from "../client/client.ts";
 import { cannot, type Flag } from "../command/arguments.ts";

@@ -1,4 +1,6 @@
-// Checks of access: the tokens, the certificate and the audit file, as configured.
+// Checks of access: the tokens, the certificate and the audit file, as configured, and whether the agent answers
+// where the configuration says that it listens. Of a certificate it matters when it expires, and which names it
+// covers.
 
 import { dirname } from "@std/path";
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
@@ -162,6 +164,75 @@ export function secretCheck(
   };
 }
 
+const ANSWER_MS = 5_000;
+
+/** The answer to a caller without a required token. */
+const UNAUTHORIZED = 401;
+
+interface ListenPlaces {
+  readonly tcp: { readonly hostname: string; readonly port: number } | null;
+  readonly socket: string | null;
+  /** The file of the certificate with which TLS is spoken on the port; null for plain HTTP. */
+  readonly tlsCert: string | null;
+}
+
+/** Whether an agent answers. An agent that requires a token, which the doctor does not have, has answered too. */
+export function agentCheck(places: ListenPlaces): HealthCheck {
+  return {
+    name: "agent",
+    about: "an agent answers where the configuration says",
+    async examine() {
+      if (places.socket === null && places.tcp?.port === 0) {
+        return skipped("the system chose its port");
+      }
+      const { url, place, client } = await wayTo(places);
+      try {
+        const response = await fetch(`${url}/ping`, {
+          signal: AbortSignal.timeout(ANSWER_MS),
+          ...(client === undefined ? {} : { client }),
+        });
+        const text = await response.text();
+        if (response.status === UNAUTHORIZED) return ok(`${place}, which requires a token`);
+        if (!response.ok) return { outcome: "fail", detail: `${place} answers ${response.status}` };
+        const pid = /"pid":\s*(\d+)/.exec(text)?.[1] ?? "unknown";
+        return ok(`${place}, pid ${pid}`);
+      } catch (error) {
+        // The cause says what went wrong; on some runtimes the message does too.
+        const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
+        return withoutAnswer(place, messageOf(inner));
+      } finally {
+        client?.close();
+      }
+    },
+  };
+}
+
+/** A certificate rarely names the listening address: callers use a name. */
+function withoutAnswer(place: string, words: string): HealthFinding {
+  if (/certificate not valid for name/i.test(words)) return ok(`${place}, under another name`);
+  if (/certificate/i.test(words)) {
+    return { outcome: "warn", detail: `${place}: ${words}`, fix: "renew tls_cert, then reload" };
+  }
+  const fix =
+    "start the service: zonewright install, systemctl start zonewright, svcadm enable zonewright";
+  return { outcome: "warn", detail: `nothing answers at ${place}: ${words}`, fix };
+}
+
+/** Prefers the socket to TLS: it needs no trusted certificate. */
+async function wayTo(
+  { tcp, socket, tlsCert }: ListenPlaces,
+): Promise<{ url: string; place: string; client?: Deno.HttpClient }> {
+  if (socket !== null && (tcp === null || tlsCert !== null)) {
+    const client = Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
+    return { url: "http://localhost", place: `unix:${socket}`, client };
+  }
+  const host = tcp?.hostname.includes(":") ? `[${tcp.hostname}]` : tcp?.hostname;
+  const address = `${host}:${tcp?.port}`;
+  if (tlsCert === null) return { url: `http://${address}`, place: `http://${address}` };
+  const client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(tlsCert)] });
+  return { url: `https://${address}`, place: `https://${address}`, client };
+}
+
 function isOpen({ mode }: Deno.FileInfo): boolean {
   return ((mode ?? 0) & GROUP_AND_OTHERS) !== 0;
 }
@@ -180,8 +251,7 @@ function wordsOf(error: unknown): string {
   return error instanceof AgentError ? error.message : messageOf(error);
 }
 
-// What the doctor needs to know of a certificate: when it expires, and which names it covers.
-
+/** What the doctor needs to know of a certificate. */
 interface CertificateFacts {
   readonly subject: string;
   /** When it becomes valid, milliseconds since 1970. */

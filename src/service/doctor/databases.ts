@@ -1,4 +1,6 @@
-// Checks of the databases: that of this host, and the one that agents share.
+// Checks of the databases. That of this host: whether it is sound, how old the index is, whether the clock went back.
+// The one that agents share: whether it is reached and trusted, fits this program, has the right time, keeps what it
+// commits, and what slows it down.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
@@ -6,8 +8,6 @@ import type { SharedCondition } from "../../store/postgres/condition.ts";
 import { inspectDatabase, readLatest } from "../../store/sqlite/database_file.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import { statOf } from "./folders.ts";
-
-// Checks of the database of this host: whether it is sound, how old the index is, whether the clock went back.
 
 /** Seconds that a clock may be behind the records: two processes do not write in order. */
 const CLOCK_SECONDS_BEHIND_MAX = 5;
@@ -78,9 +78,6 @@ export function indexCheck(
     },
   };
 }
-
-// Checks of the shared database: whether it is reached and trusted, fits this program, has the right time, keeps what
-// it commits, and what slows it down.
 
 /** Seconds that the clocks of host and database may differ: attempts and info entries carry the host's time. */
 const CLOCK_SECONDS_MAX = 5;

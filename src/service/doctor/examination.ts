@@ -1,5 +1,5 @@
-// Assembles the doctor's checks for a configuration. It wires the parts as the agent does, but starts nothing
-// that could disturb a running agent.
+// Assembles the doctor's checks for a configuration, and checks the managed host. It wires the parts as the agent
+// does, but starts nothing that could disturb a running agent.
 
 import { join } from "@std/path";
 import { openTransport } from "../../agent/host.ts";
@@ -8,7 +8,7 @@ import { sharedConditionReader } from "../../agent/store.ts";
 import type { Config } from "../../config/settings.ts";
 import { readSecretFile } from "../../state_dir/secret_file.ts";
 import { DATABASE_NAME, mayBeStateDir } from "../../state_dir/state_dir.ts";
-import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
+import { agentCheck, auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import {
   configFileCheck,
@@ -31,7 +31,6 @@ import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/disk.ts";
 import { type ActAs, asOwnerOf, examineOwnFolder } from "../../state_dir/own_file.ts";
 import { readTokenFile, tokenFilePath } from "../../state_dir/token_file.ts";
-import { messageOf } from "../../domain/error.ts";
 import { readExecutions, readLeft } from "../../store/sqlite/database_file.ts";
 import { clockCheck, indexCheck, sharedStoreChecks, storeCheck } from "./databases.ts";
 import { isJsonObject } from "../../domain/json.ts";
@@ -161,84 +160,11 @@ function accessChecks(
   ];
 }
 
-// The agent itself: whether it answers where the configuration says that it listens.
-
-const ANSWER_MS = 5_000;
-
-/** The answer to a caller without a required token. */
-const UNAUTHORIZED = 401;
-
-interface ListenPlaces {
-  readonly tcp: { readonly hostname: string; readonly port: number } | null;
-  readonly socket: string | null;
-  /** The file of the certificate with which TLS is spoken on the port; null for plain HTTP. */
-  readonly tlsCert: string | null;
-}
-
-/** Whether an agent answers. An agent that requires a token, which the doctor does not have, has answered too. */
-export function agentCheck(places: ListenPlaces): HealthCheck {
-  return {
-    name: "agent",
-    about: "an agent answers where the configuration says",
-    async examine() {
-      if (places.socket === null && places.tcp?.port === 0) {
-        return skipped("the system chose its port");
-      }
-      const { url, place, client } = await wayTo(places);
-      try {
-        const response = await fetch(`${url}/ping`, {
-          signal: AbortSignal.timeout(ANSWER_MS),
-          ...(client === undefined ? {} : { client }),
-        });
-        const text = await response.text();
-        if (response.status === UNAUTHORIZED) return ok(`${place}, which requires a token`);
-        if (!response.ok) return { outcome: "fail", detail: `${place} answers ${response.status}` };
-        const pid = /"pid":\s*(\d+)/.exec(text)?.[1] ?? "unknown";
-        return ok(`${place}, pid ${pid}`);
-      } catch (error) {
-        // The cause says what went wrong; on some runtimes the message does too.
-        const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
-        return withoutAnswer(place, messageOf(inner));
-      } finally {
-        client?.close();
-      }
-    },
-  };
-}
-
-/** A certificate rarely names the listening address: callers use a name. */
-function withoutAnswer(place: string, words: string): HealthFinding {
-  if (/certificate not valid for name/i.test(words)) return ok(`${place}, under another name`);
-  if (/certificate/i.test(words)) {
-    return { outcome: "warn", detail: `${place}: ${words}`, fix: "renew tls_cert, then reload" };
-  }
-  const fix =
-    "start the service: zonewright install, systemctl start zonewright, svcadm enable zonewright";
-  return { outcome: "warn", detail: `nothing answers at ${place}: ${words}`, fix };
-}
-
-/** Prefers the socket to TLS: it needs no trusted certificate. */
-async function wayTo(
-  { tcp, socket, tlsCert }: ListenPlaces,
-): Promise<{ url: string; place: string; client?: Deno.HttpClient }> {
-  if (socket !== null && (tcp === null || tlsCert !== null)) {
-    const client = Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
-    return { url: "http://localhost", place: `unix:${socket}`, client };
-  }
-  const host = tcp?.hostname.includes(":") ? `[${tcp.hostname}]` : tcp?.hostname;
-  const address = `${host}:${tcp?.port}`;
-  if (tlsCert === null) return { url: `http://${address}`, place: `http://${address}` };
-  const client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(tlsCert)] });
-  return { url: `https://${address}`, place: `https://${address}`, client };
-}
-
-// Checks of the managed host: whether its programs answer, and whether failed jobs left machines behind.
-
 /** Most machines examined one by one. */
 const MACHINES_MAX = 500;
 const MACHINES_AT_A_TIME = 4;
 
-/** The program that makes machines. */
+/** Whether the program that makes machines answers. */
 function vmadmCheck(transport: Transport, vmadm: Vmadm, program: string): HealthCheck {
   return {
     name: "vmadm",
