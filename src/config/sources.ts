@@ -277,9 +277,6 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
   }
 }
 
-// Checks settings that are valid alone but not together. Anyone who reaches the agent may run code as root,
-// so it must not listen where it cannot identify its callers.
-
 /** A setting that does not fit the others. */
 interface Misfit {
   readonly setting: Setting<unknown>;
@@ -287,7 +284,10 @@ interface Misfit {
   readonly why: string;
 }
 
-/** All settings that do not fit together. */
+/**
+ * All settings that are valid alone but not together. Anyone who reaches the agent may run code as
+ * root, so it must not listen where it cannot identify its callers.
+ */
 function misfitsOf(config: Config): Misfit[] {
   return [
     ...accessMisfits(config),

@@ -1,5 +1,6 @@
 // The configuration file as text: writes a new one with every setting as a comment, changes one setting and keeps all
-// comments, and explains syntax errors.
+// comments, and explains syntax errors. The parser only names the character at which it gave up, which does not help
+// somebody who writes such a file once a year.
 
 import { parse as parseToml, TomlError } from "smol-toml";
 import { fileLine, nameOf, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "./settings.ts";
@@ -149,9 +150,6 @@ function flatValues(path: string, text: string): ReadonlyMap<string, string> {
     ),
   );
 }
-
-// Explains TOML syntax errors: what the line contains, and how to write it. The parser only names the character
-// at which it gave up, which does not help somebody who writes such a file once a year.
 
 /**
  * `zonewright.toml:2:1: what is wrong there`, as compilers and editors write it.

@@ -239,10 +239,10 @@ function withoutTaskLines(log: Log): Log {
   };
 }
 
-// The image index of a trial: most workflows never ask for it, so it is opened and synced when a
-// task does for the first time.
-
-/** A mirror that is opened by its first call and synced by the first that needs the index. */
+/**
+ * A mirror that is opened by its first call and synced by the first that needs the index: most
+ * workflows never ask for it.
+ */
 function openTrialIndex(
   context: SharedParts,
   store: Pick<Store, "index" | "media" | "images">,
