@@ -16,7 +16,8 @@ import {
   parseMediaRequest,
 } from "../domain/machine/media.ts";
 import type { DownloadOptions } from "../mirror/media/downloads.ts";
-import type { FoundArtifact, Medium } from "../mirror/media/wanted_file.ts";
+import type { Medium } from "../mirror/media/wanted_file.ts";
+import type { FoundArtifact } from "../mirror/media/find_artifact.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
 import type { JobUuid } from "../domain/id.ts";

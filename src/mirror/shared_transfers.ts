@@ -1,7 +1,7 @@
 // Work that several callers share, such as a sync or a download. Each caller may give up on its own; the work
 // ends early only when all have.
 
-import { abortReason } from "./web/retry.ts";
+import { abortReason } from "./web/time_limits.ts";
 
 /** One caller of shared work. Its signal ends its own wait, and the work if it was the last caller. */
 interface Share<P> {

@@ -3,7 +3,7 @@ import { fromFileUrl, join } from "@std/path";
 import type { Decoders } from "../../src/decoder/pool.ts";
 import type { Signature } from "../../src/domain/index/artifact.ts";
 import { listedHashes } from "../../src/decoder/work/checksums.ts";
-import type { FoundArtifact } from "../../src/mirror/media/wanted_file.ts";
+import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 import type { IndexServer } from "./index_server.ts";
 import { withFolder } from "../support/until.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";

@@ -1,7 +1,11 @@
 import { assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { ArtifactRef } from "../../src/domain/machine/media.ts";
-import { findArtifact, findImage, type FoundArtifact } from "../../src/mirror/media/wanted_file.ts";
+import {
+  findArtifact,
+  findImage,
+  type FoundArtifact,
+} from "../../src/mirror/media/find_artifact.ts";
 import { type IndexReading, openIndexReading } from "../../src/mirror/sync/index_reading.ts";
 import { withMirror } from "./test_mirror.ts";
 

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import type { FoundArtifact } from "../../src/mirror/media/wanted_file.ts";
+import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 import { HEAD_BYTES, requireBootableAt } from "../../src/mirror/media/file_format.ts";
 import { isoBytes } from "../support/medium.ts";
 import { until, withFolder } from "../support/until.ts";

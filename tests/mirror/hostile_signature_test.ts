@@ -13,7 +13,7 @@ import {
 } from "openpgp";
 import { SIGNATURES_MAX } from "../../src/decoder/work/signature.ts";
 import type { Signature } from "../../src/domain/index/artifact.ts";
-import type { FoundArtifact } from "../../src/mirror/media/wanted_file.ts";
+import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 import { VENDOR_BYTES_MAX } from "../../src/mirror/media/confirm.ts";
 import { withFolder } from "../support/until.ts";
 import { breakingClearText, repeatedSignature, spacedChecksums } from "./hostile_files.ts";

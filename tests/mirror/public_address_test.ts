@@ -13,7 +13,7 @@ import {
   systemResolve,
 } from "../../src/mirror/web/allowed_hosts.ts";
 import { ask } from "../../src/mirror/web/request.ts";
-import { openDeadline } from "../../src/mirror/web/retry.ts";
+import { openDeadline } from "../../src/mirror/web/time_limits.ts";
 
 const PRIVATE = [
   "0.0.0.0",

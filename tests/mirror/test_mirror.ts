@@ -6,7 +6,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { type Mirror, type MirrorDependencies, openMirror } from "../../src/mirror/mirror.ts";
 import { openSyncJournal } from "../../src/mirror/sync/sync.ts";
-import type { TimeLimits } from "../../src/mirror/web/retry.ts";
+import type { TimeLimits } from "../../src/mirror/web/time_limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestDecoders } from "../support/decoders.ts";

@@ -4,7 +4,7 @@ import { assertRejects } from "@std/assert";
 import type { Artifact, Location } from "../../src/domain/index/artifact.ts";
 import type { Digest } from "../../src/domain/digest.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import type { FoundArtifact } from "../../src/mirror/media/wanted_file.ts";
+import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 
 /** Where most tests serve {@linkcode ISO}. */
 export const PATH = "images/disk.raw";

@@ -179,9 +179,7 @@ export async function syncFolder(path: string): Promise<void> {
   await closing(await Deno.open(path, { read: true }), (folder) => folder.sync());
 }
 
-// The size limit of the cache. It evicts the least recently used files, never one that an unfinished job
-// uses, and reserves room for downloads under way, so that together they stay within the limit.
-
+/** The size limit of the cache, with the downloads under way, for which it reserves room. */
 interface CacheRoom {
   /**
    * Reserves bytes for a file about to be downloaded; disposal releases them.
@@ -200,6 +198,7 @@ interface CacheRoomDependencies {
   readonly evict: (file: MediaFile) => Promise<void>;
 }
 
+/** Evicts the least recently used files to make room, never one that an unfinished job uses. */
 function openCacheRoom({ media, bytesMax, evict }: CacheRoomDependencies): CacheRoom {
   let reserved = 0;
   let last: Promise<unknown> = Promise.resolve();

@@ -19,7 +19,8 @@ import {
 } from "./openpgp_check.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
-import { openDeadline, type TimeLimits, type Wait, withRetries } from "../web/retry.ts";
+import { withRetries } from "../web/retry.ts";
+import { openDeadline, type TimeLimits, type Wait } from "../web/time_limits.ts";
 
 /** What a file is checked against: the vendor's documents and the operator's keys. */
 export interface ConfirmDependencies extends VendorWeb {
@@ -208,8 +209,6 @@ function notSigned(label: string, reason: string): AgentError {
   return new AgentError("forbidden", `Cannot accept ${label}: ${reason}`);
 }
 
-// Small vendor documents, read from the server each time: checksum lists and signatures.
-
 /** Largest size of each kind of document, bytes. */
 export const VENDOR_BYTES_MAX = {
   /** The lists of the largest vendors have a few hundred kilobytes. */
@@ -229,7 +228,8 @@ interface VendorWeb {
 }
 
 /**
- * Reads a document; undefined when the vendor no longer has it.
+ * Reads a checksum list or a signature from its server, each time; undefined when the vendor no
+ * longer has it.
  * @throws {AgentError} `upstream`, `timeout`, `too_large` or `aborted`
  */
 async function readVendorDocument(

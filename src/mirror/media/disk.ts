@@ -43,8 +43,6 @@ export function writeFailure(error: unknown, what: string): unknown {
   return new AgentError("storage_full", `Cannot ${what}: ${systemReason(error)}`, { cause: error });
 }
 
-// Writes a file from its start or its end, within a size limit and the room on the disk.
-
 /** Bytes between two checks of the room on the disk. */
 const ROOM_CHECK_BYTES = 256 * 1024 * 1024;
 
@@ -74,7 +72,7 @@ export interface FileWriter extends Disposable {
   sync(): Promise<void>;
 }
 
-/** Opens a file, creating it when missing. */
+/** Opens a file, creating it when missing, to be written from its start or its end. */
 export async function openFileWriter(options: FileWriterOptions): Promise<FileWriter> {
   const { path, from = 0, bytesMax, folder, freeBytes, what } = options;
   const file = await Deno.open(path, { write: true, create: true });

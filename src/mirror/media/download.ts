@@ -9,14 +9,14 @@ import { type FreeBytes, openFileWriter, requireRoom } from "./disk.ts";
 import { HEAD_BYTES, headOf } from "./file_format.ts";
 import { type Hasher, type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { type Partial, rangeValidator } from "./partial.ts";
+import { transientError } from "../web/retry.ts";
 import {
   type Deadline,
   openDeadline,
   STALL_BYTES,
   type TimeLimits,
-  transientError,
   type Wait,
-} from "../web/retry.ts";
+} from "../web/time_limits.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
 import { closing } from "../../runtime/waiting.ts";
 
@@ -218,9 +218,6 @@ function lookingOnce(path: string, onHead: DownloadRequest["onHead"]) {
   };
 }
 
-// The bandwidth limit of all downloads together. Each received part is paid for before the next one
-// is read; the server slows down because we do not read.
-
 /** Unused bandwidth that may be used later, milliseconds. */
 const BURST_MS = 1_000;
 
@@ -233,7 +230,11 @@ interface Bandwidth {
   take(bytes: number, signal: AbortSignal, onWait: () => void): Promise<boolean>;
 }
 
-/** @param bytesPerSecond 0 for no limit */
+/**
+ * The bandwidth limit of all downloads together. Each received part is paid for before the next one
+ * is read; the server slows down because we do not read.
+ * @param bytesPerSecond 0 for no limit
+ */
 export function openBandwidth(
   bytesPerSecond: number,
   { wait, monotonicMs }: { readonly wait: Wait; readonly monotonicMs: () => number },

@@ -12,13 +12,8 @@ import type { MediaStore } from "../../store/local_store.ts";
 import type { CachedFile } from "./cache.ts";
 import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts";
 import type { KnownHosts } from "../web/allowed_hosts.ts";
-import {
-  type FoundArtifact,
-  type Medium,
-  wantedArtifact,
-  type WantedFile,
-  wantedUrl,
-} from "./wanted_file.ts";
+import { type Medium, wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
+import type { FoundArtifact } from "./find_artifact.ts";
 import { type FirstBytes, requireBootableHead } from "./file_format.ts";
 import { type ObtainDependencies, obtainFile, type ObtainProgress } from "./obtain_file.ts";
 import { openPartial, sweepPartials } from "./partial.ts";

@@ -9,7 +9,8 @@ import type { Cache, CachedFile } from "./cache.ts";
 import { download, type DownloadDependencies, type Downloaded } from "./download.ts";
 import type { FirstBytes } from "./file_format.ts";
 import { openPartial, type Partial, removeFile } from "./partial.ts";
-import { abortReason, type Wait, withRetries } from "../web/retry.ts";
+import { withRetries } from "../web/retry.ts";
+import { abortReason, type Wait } from "../web/time_limits.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { dirname } from "@std/path";
@@ -200,9 +201,6 @@ async function finish(
   }
 }
 
-// Decompresses a verified file in parts, within limits on its size and its compression ratio: a few kilobytes
-// could otherwise fill the disk.
-
 const DECOMPRESSED_BYTES_MAX = 64 * 1024 ** 3;
 /** Largest compression ratio: gzip packs an empty disk 1000 : 1. */
 const RATIO_MAX = 1_000;
@@ -222,10 +220,11 @@ interface DecompressRequest {
 }
 
 /**
- * Decompresses one file into another, which is on the disk when this returns. A decoder does the
- * work; it is killed when it is canceled.
+ * Decompresses one verified file into another, which is on the disk when this returns. A decoder
+ * does the work; it is killed when it is canceled. Size and compression ratio are limited: a few
+ * kilobytes could otherwise fill the disk.
  * @throws {AgentError} `upstream` for a damaged file, or one that makes no progress; `too_large`,
- *   `storage_full` or `aborted`
+ * `storage_full` or `aborted`
  */
 export async function decompress(
   decoders: Decoders,

@@ -1,5 +1,9 @@
-// Checks OpenPGP signatures in a decoder, so that a vendor's bytes never meet the library in the
-// agent's own process. See decoder/work/signature.ts for what is checked.
+// Checks OpenPGP signatures in a decoder, so that a vendor's bytes never meet the library in the agent's own process.
+// See decoder/work/signature.ts for what is checked.
+//
+// The keys that the operator trusts are files in a folder, armored or binary, with one or more public keys each. A
+// subfolder named after a distro holds the keys of that distro and replaces the others for it. Nothing is ever added
+// from the network.
 
 import { joinBodies } from "../../decoder/work/byte_source.ts";
 import type { DecoderOptions } from "../../decoder/work_order.ts";
@@ -115,10 +119,6 @@ function strange(): AgentError {
   const message = "Cannot check a signature: unexpected answer from the decoder";
   return new AgentError("internal", message);
 }
-
-// The keys that the operator trusts for vendor signatures: files in a folder, armored or binary,
-// with one or more public keys each. A subfolder named after a distro holds the keys of that distro
-// and replaces the others for it. Nothing is ever added from the network.
 
 const KEY_FILE = /^[^.].*\.(asc|gpg|pgp|key)$/i;
 const FILES_MAX = 256;

@@ -1,5 +1,5 @@
-// Unfinished downloads: the bytes so far, and the server's validators, to resume later. Nobody else gets
-// these files.
+// Unfinished files on the disk. Downloads: the bytes so far and the server's validators, to resume later; nobody else
+// gets these files. Uploads: the bytes so far with the expected size and digests.
 
 import { join } from "@std/path";
 import { type Digest, digestText, parseDigest } from "../../domain/digest.ts";
@@ -130,9 +130,6 @@ async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
 export async function removeFile(path: string): Promise<void> {
   await Deno.remove(path).catch(absent);
 }
-
-// Unfinished uploads on the disk: the bytes so far, with the expected size and digests. They are kept for a
-// day after the last byte.
 
 /** Age at which an unfinished upload is removed, milliseconds since its last byte. */
 export const UNFINISHED_MS_MAX = 24 * HOUR_MS;

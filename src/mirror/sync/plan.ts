@@ -118,8 +118,6 @@ export async function forgetValidators(
   }
 }
 
-// The stored lists of a release, and the pins of artifacts that leave.
-
 /** The stored lists of a release, current and archived. */
 export async function heldLists(
   index: IndexStore,

@@ -1,4 +1,6 @@
-// Reads the whole tree of an upstream and plans a sync of it.
+// Reads the whole tree of an upstream and plans a sync of it. A distro is read with the builds of its releases, their
+// archives and the alias files; all are accepted, or the distro is refused. Only documents named by a parent are
+// read.
 
 import { AgentError } from "../../domain/error.ts";
 import {
@@ -49,11 +51,72 @@ import {
   type SyncReader,
   type TakenDocument,
 } from "./reader.ts";
-import type { Wait } from "../web/retry.ts";
+import type { Wait } from "../web/time_limits.ts";
 
-// Reads one distro from the upstream: its document, the builds of its releases, their archives and
-// the alias files. All are accepted, or the distro is refused. Only documents named by a parent are
-// read.
+/** Distros read at the same time. */
+const DISTROS_AT_ONCE = 4;
+/** Documents read besides those of the distros. */
+const TREE_DOCUMENTS = 3;
+
+interface PlanTreeOptions extends SyncDistroOptions {
+  readonly now: Now;
+}
+
+/** @throws {AgentError} `aborted` when it was canceled; every other failure is in the plan */
+export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
+  const { reader, reading, index, now } = options;
+  const plan = emptyPlan();
+  reader.expect(TREE_DOCUMENTS);
+  const listed = await readList(plan, options);
+  if (listed === undefined) return plan;
+  const { distros } = listed.list;
+  reader.expect(distros.length);
+  const outcomes = new Map<string, DistroOutcome>();
+  await mapLimited(distros, DISTROS_AT_ONCE, async (summary) => {
+    outcomes.set(summary.id, await syncDistro(summary, options));
+  });
+  const accepted: TakenDocument[] = [];
+  for (const { id } of distros) {
+    const outcome = outcomes.get(id);
+    if (outcome?.kind === "kept") {
+      plan.problems.push({ ...outcome.problem, kept: reader.stored.has(distroPath(id)) });
+    }
+    if (outcome?.kind !== "accepted") continue;
+    accepted.push(...outcome.taken.documents);
+    addPins(plan, outcome.taken.pins);
+  }
+  // With nothing accepted, an empty list would replace the stored one.
+  plan.failed = distros.length > 0 && accepted.length === 0;
+  if (plan.failed) return plan;
+  const whole = plan.problems.length === 0;
+  const stays = new Set<string>();
+  for (const path of [IMAGES_PATH, OPENAPI_PATH]) {
+    const read = await readOptional(plan, path, options);
+    // The document of all images also covers distros that were not taken.
+    if (read === "kept" || path === IMAGES_PATH && !whole) stays.add(path);
+    else if (read !== undefined) accepted.push(read);
+  }
+  const stateOf = (distro: string): ListedState => {
+    if (outcomes.get(distro)?.kind === "accepted") return "accepted";
+    return reader.stored.has(distroPath(distro)) ? "kept" : "absent";
+  };
+  const heldList = (await index.get(DISTRO_LIST_PATH))?.body;
+  const states = distros.map(({ id }) => [id, stateOf(id)] as const);
+  const composed = await reading.compose(await listed.taken.body(), heldList, states);
+  for (const document of accepted) addTaken(plan, document);
+  if (composed === null) addTaken(plan, listed.taken);
+  else addComposed(plan, await madeList(composed, now()), reader.stored.get(DISTRO_LIST_PATH));
+  const here = new Set([...accepted.map(({ path }) => path), ...stays, DISTRO_LIST_PATH]);
+  const isKept = (path: string) => {
+    const place = placeOf(path);
+    return place.kind !== "tree" && outcomes.get(place.distro)?.kind === "kept";
+  };
+  await planRemovals(plan, reader.stored, { index, reading }, {
+    isHere: (path) => here.has(path) || isKept(path),
+    isListed: (distro) => outcomes.has(distro),
+  });
+  return plan;
+}
 
 /** Releases of one distro read at the same time. */
 const RELEASES_AT_ONCE = 4;
@@ -215,71 +278,6 @@ async function pinDropped(
     if (here.has(release)) continue;
     pins.put.push(...await pinsOfRelease(index, reading, { distro: distro.id, release }));
   }
-}
-
-/** Distros read at the same time. */
-const DISTROS_AT_ONCE = 4;
-/** Documents read besides those of the distros. */
-const TREE_DOCUMENTS = 3;
-
-interface PlanTreeOptions extends SyncDistroOptions {
-  readonly now: Now;
-}
-
-/** @throws {AgentError} `aborted` when it was canceled; every other failure is in the plan */
-export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
-  const { reader, reading, index, now } = options;
-  const plan = emptyPlan();
-  reader.expect(TREE_DOCUMENTS);
-  const listed = await readList(plan, options);
-  if (listed === undefined) return plan;
-  const { distros } = listed.list;
-  reader.expect(distros.length);
-  const outcomes = new Map<string, DistroOutcome>();
-  await mapLimited(distros, DISTROS_AT_ONCE, async (summary) => {
-    outcomes.set(summary.id, await syncDistro(summary, options));
-  });
-  const accepted: TakenDocument[] = [];
-  for (const { id } of distros) {
-    const outcome = outcomes.get(id);
-    if (outcome?.kind === "kept") {
-      plan.problems.push({ ...outcome.problem, kept: reader.stored.has(distroPath(id)) });
-    }
-    if (outcome?.kind !== "accepted") continue;
-    accepted.push(...outcome.taken.documents);
-    addPins(plan, outcome.taken.pins);
-  }
-  // With nothing accepted, an empty list would replace the stored one.
-  plan.failed = distros.length > 0 && accepted.length === 0;
-  if (plan.failed) return plan;
-  const whole = plan.problems.length === 0;
-  const stays = new Set<string>();
-  for (const path of [IMAGES_PATH, OPENAPI_PATH]) {
-    const read = await readOptional(plan, path, options);
-    // The document of all images also covers distros that were not taken.
-    if (read === "kept" || path === IMAGES_PATH && !whole) stays.add(path);
-    else if (read !== undefined) accepted.push(read);
-  }
-  const stateOf = (distro: string): ListedState => {
-    if (outcomes.get(distro)?.kind === "accepted") return "accepted";
-    return reader.stored.has(distroPath(distro)) ? "kept" : "absent";
-  };
-  const heldList = (await index.get(DISTRO_LIST_PATH))?.body;
-  const states = distros.map(({ id }) => [id, stateOf(id)] as const);
-  const composed = await reading.compose(await listed.taken.body(), heldList, states);
-  for (const document of accepted) addTaken(plan, document);
-  if (composed === null) addTaken(plan, listed.taken);
-  else addComposed(plan, await madeList(composed, now()), reader.stored.get(DISTRO_LIST_PATH));
-  const here = new Set([...accepted.map(({ path }) => path), ...stays, DISTRO_LIST_PATH]);
-  const isKept = (path: string) => {
-    const place = placeOf(path);
-    return place.kind !== "tree" && outcomes.get(place.distro)?.kind === "kept";
-  };
-  await planRemovals(plan, reader.stored, { index, reading }, {
-    isHere: (path) => here.has(path) || isKept(path),
-    isListed: (distro) => outcomes.has(distro),
-  });
-  return plan;
 }
 
 /** A list that is composed here, not received. */

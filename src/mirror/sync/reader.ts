@@ -214,8 +214,6 @@ function refuseOlder(path: string, known: StoredDocument | undefined, found: str
   throw new RefusedDocument({ document: path, path: "$" }, reason);
 }
 
-// Why a document was not taken, for reports and the log.
-
 /**
  * A sound document that contradicts another of its tree. The tree may have changed while it was read, so a
  * second attempt is worthwhile.
@@ -233,7 +231,7 @@ class UnreadDocument extends AgentError {
 }
 
 /**
- * Describes what is wrong with a document.
+ * Describes what is wrong with a document, for reports and the log.
  * @param parent the document to name when the error names none
  */
 export function problemOf(error: AgentError, parent: string): IndexProblem {

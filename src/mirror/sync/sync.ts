@@ -1,5 +1,10 @@
-// The syncs of one mirror, one at a time: callers that arrive during a sync share it, and a preview waits its
-// turn.
+// The syncs of one mirror, one at a time: callers that arrive during a sync share it, and a preview waits its turn. A
+// sync reads the upstream's tree and replaces ours in one transaction, so that readers see the tree before or the
+// tree after.
+//
+// The distro is the unit of acceptance. A distro with a document that cannot be read or breaks a rule keeps its
+// stored state while the others proceed. Only the list of distros removes a distro, and only a 404 or 410 removes an
+// archive: missing answers and errors never remove anything.
 
 import { abortedError, AgentError } from "../../domain/error.ts";
 import type { IndexProblem, IndexStore, IndexSync } from "../../store/store.ts";
@@ -13,14 +18,7 @@ import { openIndexReading } from "./index_reading.ts";
 import { planTree } from "./plan_tree.ts";
 import { openSyncReader } from "./reader.ts";
 import { countsOf, forgetValidators, type SyncPlan } from "./plan.ts";
-import { openDeadline, type Wait } from "../web/retry.ts";
-
-// One sync of the image index: reads the upstream's tree and replaces ours in one transaction, so
-// that readers see the tree before or the tree after.
-//
-// The distro is the unit of acceptance. A distro with a document that cannot be read or breaks a rule keeps
-// its stored state while the others proceed. Only the list of distros removes a distro, and only a 404 or 410
-// removes an archive: missing answers and errors never remove anything.
+import { openDeadline, type Wait } from "../web/time_limits.ts";
 
 /** Longest time of one sync, milliseconds; what has not been read by then stays as it was. */
 const SYNC_MS_MAX = 30 * 60_000;
@@ -320,14 +318,13 @@ export function openSyncs({ upstream, emit, ...rest }: SyncsDependencies): Syncs
   };
 }
 
-// Avoids large writes while nothing changes: the report of a sync that found no change stays in memory, and
-// is written once a day. After a restart, the time of the last comparison is accurate to a day.
-
 /** Milliseconds after which an unchanged report is written anyway. */
 const WRITTEN_AGAIN_MS = 24 * 3_600_000;
 
 /**
- * Wraps the store of index documents and leaves out reports that need no write.
+ * Wraps the store of index documents and avoids large writes while nothing changes: the report of a
+ * sync that found no change stays in memory, and is written once a day. After a restart, the time
+ * of the last comparison is accurate to a day.
  * @param emit receives the ends of syncs whose report is not written; the store adds the other ends
  */
 export function openSyncJournal(

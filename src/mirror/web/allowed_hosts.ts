@@ -1,10 +1,10 @@
-// Which servers an index document may send the agent to. Others write the index, and the agent can reach
-// hosts in its network that they cannot. So addresses of this host, link-local ones and private networks are
-// refused unless the operator allows them.
+// Which servers the agent may be sent to. Others write the index, anyone who may create a job chooses a URL, and the
+// agent can reach hosts in its network that they cannot. So addresses of this host, link-local ones and private
+// networks are refused unless the operator allows them.
 //
-// A name is resolved here and again by fetch(), which takes no address. If its address changes in between,
-// the server must still prove the name by its certificate, since https is required unless the operator allows
-// http. Allowing http gives up that protection.
+// A name is resolved here and again by fetch(), which takes no address. If its address changes in between, the server
+// must still prove the name by its certificate, since https is required unless the operator allows http. Allowing
+// http gives up that protection.
 
 import { AgentError } from "../../domain/error.ts";
 import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
@@ -148,14 +148,13 @@ function isPublicIpv4(octets: readonly number[]): boolean {
   });
 }
 
-// The servers from which files may be downloaded by URL: the upstream, the hosts in the index, and those the
-// operator allowed. Anyone who may create a job chooses the URL, and the agent can reach hosts in its network
-// that they cannot.
-
 /** Bytes of documents read at a time. */
 const READ_BYTES = 4 * 1024 * 1024;
 
-/** The hosts that downloads may reach. */
+/**
+ * The hosts from which files may be downloaded by URL: the upstream, those in the index, and those
+ * that the operator allowed.
+ */
 export interface KnownHosts {
   /** @throws {AgentError} `forbidden` naming the setting that would allow it; `aborted` by the signal */
   require(url: URL, signal?: AbortSignal): Promise<void>;

@@ -5,7 +5,8 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
 import { parseRemote, type Reach, requirePublic } from "./allowed_hosts.ts";
-import { abortReason, type Deadline, retryAfterSeconds, transientError } from "./retry.ts";
+import { retryAfterSeconds, transientError } from "./retry.ts";
+import { abortReason, type Deadline } from "./time_limits.ts";
 
 /** Redirects that one request may go through. */
 const REDIRECTS_MAX = 5;

@@ -1,11 +1,13 @@
-// The index on a web server, read with conditional requests, bounded bodies and retries.
+// The source of the index: a web server, read with conditional requests, bounded bodies and retries, or a folder, for
+// hosts without a network and for development.
 
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
-import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait, withRetries } from "./retry.ts";
+import { withRetries } from "./retry.ts";
+import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
 import { ask, failure, shown, type Web } from "./request.ts";
-
-// The source of the index, a web server or a folder.
+import { fileInfo } from "../../runtime/regular_file.ts";
+import { fromFileUrl, join, resolve } from "@std/path";
 
 /** The upstream's validators of a document, verbatim; see {@linkcode keptValidator}. */
 interface Validators {
@@ -25,7 +27,7 @@ export function keptValidator(value: string | null): string | null {
 }
 
 /** The answer to a request for a document. */
-export type UpstreamAnswer =
+type UpstreamAnswer =
   | ({ readonly kind: "document"; readonly body: Uint8Array } & Validators)
   /** The document still matches the validators. */
   | { readonly kind: "unchanged" }
@@ -55,7 +57,7 @@ export interface Upstream {
 }
 
 /** How to reach the upstream, and how to wait between attempts. */
-export interface WebUpstreamOptions {
+interface WebUpstreamOptions {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly wait: Wait;
@@ -63,8 +65,35 @@ export interface WebUpstreamOptions {
   readonly random: () => number;
 }
 
+/**
+ * Opens the index of the operator's setting: `https://...`, `http://...` (only where allowed), a
+ * `file:` address or a folder. Nothing is fetched yet.
+ * @throws {AgentError} `invalid_argument`
+ */
+export function openUpstream(address: string, options: WebUpstreamOptions): Upstream {
+  if (/^https?:/i.test(address)) return openWebUpstream(address, options);
+  if (/^file:/i.test(address)) return openFolderUpstream(address, folderOf(address));
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(address)) {
+    const message = `Cannot use ${JSON.stringify(address)} as the index: expected https, http, ` +
+      "file or a folder";
+    throw new AgentError("invalid_argument", message);
+  }
+  return openFolderUpstream(address, resolve(address));
+}
+
+/** @throws {AgentError} `invalid_argument` for a folder on another host */
+function folderOf(address: string): string {
+  const url = URL.parse(address);
+  if (url === null || url.host !== "" || url.search !== "" || url.hash !== "") {
+    const message = `Cannot use ${JSON.stringify(address)} as the index: expected the address of ` +
+      "a folder of this host, such as file:///srv/index";
+    throw new AgentError("invalid_argument", message);
+  }
+  return fromFileUrl(url);
+}
+
 /** @throws {AgentError} `invalid_argument` for an address that cannot be the index */
-export function openWebUpstream(address: string, options: WebUpstreamOptions): Upstream {
+function openWebUpstream(address: string, options: WebUpstreamOptions): Upstream {
   const base = parseBase(address, options.web.reach.allowHttp);
   return {
     address,
@@ -187,4 +216,58 @@ function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
     offset += part.byteLength;
   }
   return whole;
+}
+
+/**
+ * A folder with the tree below it. Changes are detected by comparing bytes, so there are no
+ * validators. Only regular files below the folder are read; symbolic links are refused, since they
+ * may leave it.
+ */
+function openFolderUpstream(address: string, folder: string): Upstream {
+  return {
+    address,
+    async read(path, { signal, onBytes }): Promise<UpstreamAnswer> {
+      signal?.throwIfAborted();
+      try {
+        const body = await readRegularFile(folder, path.split("/"));
+        if (body === undefined) return { kind: "not_found" };
+        onBytes?.(body.byteLength);
+        return { kind: "document", body, etag: null, last_modified: null };
+      } catch (error) {
+        if (error instanceof AgentError) throw error;
+        const message = `Cannot read ${path} in ${folder}: ${messageOf(error)}`;
+        throw new AgentError("upstream", message, { cause: error });
+      }
+    },
+  };
+}
+
+async function readRegularFile(
+  folder: string,
+  names: readonly string[],
+): Promise<Uint8Array | undefined> {
+  // The folder itself may be a link, since the operator named it. It must exist: an unmounted disk would
+  // otherwise look like an empty tree, and everything would be removed.
+  if (!(await Deno.stat(folder)).isDirectory) {
+    throw new AgentError("upstream", `Cannot read the index in ${folder}: it is not a folder`);
+  }
+  let path = folder;
+  for (const [index, name] of names.entries()) {
+    if (name === "" || name === "." || name === ".." || name.includes("\0")) {
+      throw new AgentError("upstream", `Cannot read ${names.join("/")}: it leaves its folder`);
+    }
+    path = join(path, name);
+    const info = await fileInfo(path);
+    if (info === undefined) return undefined;
+    const last = index === names.length - 1;
+    if (info.isSymlink || (last ? !info.isFile : !info.isDirectory)) {
+      const wanted = last ? "a regular file" : "a folder";
+      throw new AgentError("upstream", `Cannot read ${path}: expected ${wanted}`);
+    }
+    if (last && info.size > DOCUMENT_BYTES_MAX) {
+      const message = `Cannot read ${path}: it has more than ${DOCUMENT_BYTES_MAX} bytes`;
+      throw new AgentError("too_large", message);
+    }
+  }
+  return await Deno.readFile(path);
 }
