@@ -212,17 +212,17 @@ export async function signalMachine(
   }
 }
 
-// Checks whether the process of a machine is alive: it answers on its own port with the id of its start.
-// A pid is not enough: pids are reused, and a dead process may keep its pid as a zombie. Once the
-// process has ended, for any reason, nothing answers on the port.
-
 const HOSTNAME = "127.0.0.1";
 /** Longest wait for an answer, milliseconds: a slow process must not count as dead. */
 const ANSWER_MS = 10_000;
 /** Most bytes read of an answer. */
 const ANSWER_BYTES_MAX = 64;
 
-/** Answers every connection with a word while this process lives. @returns the port */
+/**
+ * Answers every connection with a word while this process lives: a pid is not enough, since pids
+ * are reused and a dead process may keep its pid as a zombie.
+ * @returns the port, on which nothing answers once the process has ended, for any reason
+ */
 export function announcePresence(word: string): number {
   const listener = Deno.listen({ hostname: HOSTNAME, port: 0 });
   const answer = async () => {

@@ -56,8 +56,6 @@ export function misuse(text: string): AgentError {
   return new AgentError("invalid_argument", text);
 }
 
-// Writes the output of a simulated command, with the faults that spoil it.
-
 /** Bytes of the fault `flood`. */
 const FLOOD_BYTES = 64 << 20;
 const FLOOD_LINE = "x".repeat(1023) + "\n";

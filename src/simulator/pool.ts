@@ -1,16 +1,17 @@
-// The storage pool of the simulated host: datasets by name, and the space that their reservations leave. A
-// volume reserves its whole size. The root of a bhyve zone reserves its quota; that of a kvm zone does not.
-// Sizes are MiB. Files in a zone root are not counted here: host/transport.ts enforces the zone's quota as
-// the agent writes them.
+// The storage pool of the simulated host: datasets by name, and the space that their reservations leave. A volume
+// reserves its whole size. The root of a bhyve zone reserves its quota; that of a kvm zone does not. Sizes are MiB.
+// Files in a zone root are not counted here: host/transport.ts enforces the zone's quota as the agent writes them.
+// zfs(8) lists and destroys the datasets.
 
 import { join } from "@std/path";
 import { absent } from "../runtime/regular_file.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { refusal } from "./outcome.ts";
+import { failed, printed, refusal, type ToolOutcome } from "./outcome.ts";
 import { locked, readJson, type State, writeJson } from "./host_folder.ts";
+import { zonepath } from "./machine.ts";
 
 /** One dataset, without its children. */
-export interface Dataset {
+interface Dataset {
   readonly name: string;
   readonly kind: "filesystem" | "volume";
   /** Reserved space, MiB. */
@@ -53,7 +54,7 @@ export async function createDataset(
 }
 
 /** Unreserved space of the pool, MiB. */
-export async function availableMiB(state: State): Promise<number> {
+async function availableMiB(state: State): Promise<number> {
   const reserved = (await readDatasets(state)).reduce((sum, it) => sum + it.reservation, 0);
   return Math.max(0, state.host.pool.size - reserved);
 }
@@ -115,4 +116,72 @@ export async function reserve(state: State, name: string, reservation: number): 
     const changed = datasets.map((it) => it.name === name ? { ...it, reservation } : it);
     await writeJson(datasetsFile(state), { datasets: changed });
   });
+}
+
+const MIB = 1024 ** 2;
+const ZFS_USAGE = `usage:
+\tlist [-Hp] [-o name|used,available] [-t filesystem,volume] [DATASET]
+\tdestroy DATASET
+`;
+
+/**
+ * Runs one call, the words after `zfs`. Exit codes and texts are those of the documented tool; only
+ * options that callers use are read.
+ */
+export async function zfs(state: State, args: readonly string[]): Promise<ToolOutcome> {
+  const [subcommand, ...words] = args;
+  if (subcommand === "list") return await list(state, words);
+  const [name] = words;
+  if (subcommand === "destroy" && words.length === 1 && name !== undefined) {
+    return await destroy(state, name);
+  }
+  return { code: 2, stdout: "", stderr: ZFS_USAGE };
+}
+
+/** Without a dataset, the names of all; for one dataset, which may be the pool, the requested property. */
+async function list(state: State, words: readonly string[]): Promise<ToolOutcome> {
+  const valueOf = (option: string) => {
+    const at = words.indexOf(option);
+    return at < 0 ? undefined : words[at + 1];
+  };
+  const column = valueOf("-o") ?? "name";
+  const taken = [valueOf("-o"), valueOf("-t")];
+  const [dataset] = words.filter((word) => !word.startsWith("-") && !taken.includes(word));
+  const names = (await readDatasets(state)).map(({ name }) => name);
+  if (dataset === undefined && column === "name") {
+    return printed(names.map((name) => `${name}\n`).sort().join(""));
+  }
+  if (dataset === undefined || !["name", "used,available"].includes(column)) {
+    return { code: 2, stdout: "", stderr: ZFS_USAGE };
+  }
+  if (dataset !== state.host.pool.name && !names.includes(dataset)) {
+    return failed(`cannot open '${dataset}': dataset does not exist`);
+  }
+  if (column === "name") return printed(`${dataset}\n`);
+  const free = await availableMiB(state);
+  return printed(`${(state.host.pool.size - free) * MIB}\t${free * MIB}\n`);
+}
+
+async function destroy(state: State, name: string): Promise<ToolOutcome> {
+  const datasets = await readDatasets(state);
+  const dataset = datasets.find((it) => it.name === name);
+  if (dataset === undefined) return failed(`cannot open '${name}': dataset does not exist`);
+  const children = datasets.filter((it) => it.name.startsWith(`${name}/`));
+  if (children.length > 0) {
+    const list = children.map((it) => it.name).join("\n");
+    return failed(
+      `cannot destroy '${name}': filesystem has children\n` +
+        `use '-r' to destroy the following datasets:\n${list}`,
+    );
+  }
+  await destroyDatasets(state, [name]);
+  await removeZoneFolder(state, dataset);
+  return printed("");
+}
+
+/** The folder of the zone is the mount point of a filesystem. */
+async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<void> {
+  if (kind !== "filesystem") return;
+  const uuid = name.slice(state.host.pool.name.length + 1);
+  await Deno.remove(zonepath(state, uuid), { recursive: true }).catch(absent);
 }

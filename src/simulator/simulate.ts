@@ -1,7 +1,6 @@
 // A simulated SmartOS host, as a program with its state in a folder: the calls of docs/simulator.md. It was written
 // from what is published about vmadm, without a SmartOS host.
 
-import { absent } from "../runtime/regular_file.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { canonicalSubcommand } from "./call.ts";
 import { chooseEngine } from "./engine/engine.ts";
@@ -21,9 +20,8 @@ import {
   readMachines,
   signalMachine,
   UP,
-  zonepath,
 } from "./machine.ts";
-import { availableMiB, type Dataset, destroyDatasets, readDatasets, volumeFile } from "./pool.ts";
+import { readDatasets, volumeFile, zfs } from "./pool.ts";
 import { startMachine } from "./vmadm/boot.ts";
 import { endProcess } from "./vmadm/stop.ts";
 
@@ -110,14 +108,14 @@ async function fault(state: State, args: readonly string[]): Promise<ToolOutcome
   return printed("");
 }
 
-// Leftovers of a simulated host: objects that nothing owns, and machines that are neither stopped nor
-// running. An empty list means that a test has cleaned up.
-
 const UUID_LENGTH = 36;
 /** How long a process may take to end after its machine, milliseconds. */
 const ENDING_MS = 500;
 
-/** Lists the leftovers of a host; empty when there are none. */
+/**
+ * Lists the leftovers of a host: objects that nothing owns, and machines that are neither stopped
+ * nor running. An empty list means that a test has cleaned up.
+ */
 async function leftovers(state: State): Promise<JsonObject[]> {
   const machines = await readMachines(state);
   const uuids = new Set(machines.map(({ uuid }) => uuid));
@@ -162,9 +160,6 @@ async function leftovers(state: State): Promise<JsonObject[]> {
   return found;
 }
 
-// Events that happen without a call of vmadm: a guest shuts down, resets or crashes, a proxy restarts,
-// the host goes down.
-
 /** Events of a running machine, and the signals of its process for them. */
 const EVENTS: Readonly<Record<string, Deno.Signal>> = {
   "power-off": "SIGINT",
@@ -174,7 +169,8 @@ const EVENTS: Readonly<Record<string, Deno.Signal>> = {
 };
 
 /**
- * Makes an event happen to a running machine.
+ * Makes an event happen to a running machine without a call of vmadm: its guest shuts down, resets
+ * or crashes, or its proxy restarts.
  * @throws {AgentError} `not_found` when it does not run, `invalid_argument` for an unknown event
  */
 async function actOnGuest(state: State, uuid: string, event: string): Promise<void> {
@@ -232,80 +228,12 @@ async function endWith(state: State, machine: Machine, exitStatus: number): Prom
   await changeMachine(state, machine.uuid, (it) => halted(it, exitStatus));
 }
 
-// The calls of zfs(8) that the agent makes: list, of names or of available space, and destroy. Exit codes and
-// texts are those of the documented tool; only options that callers use are read.
-
-const MIB = 1024 ** 2;
-const ZFS_USAGE = `usage:
-\tlist [-Hp] [-o name|used,available] [-t filesystem,volume] [DATASET]
-\tdestroy DATASET
-`;
-
-/** Runs one call: the words after `zfs`. */
-async function zfs(state: State, args: readonly string[]): Promise<ToolOutcome> {
-  const [subcommand, ...words] = args;
-  if (subcommand === "list") return await list(state, words);
-  const [name] = words;
-  if (subcommand === "destroy" && words.length === 1 && name !== undefined) {
-    return await destroy(state, name);
-  }
-  return { code: 2, stdout: "", stderr: ZFS_USAGE };
-}
-
-/** Without a dataset, the names of all; for one dataset, which may be the pool, the requested property. */
-async function list(state: State, words: readonly string[]): Promise<ToolOutcome> {
-  const valueOf = (option: string) => {
-    const at = words.indexOf(option);
-    return at < 0 ? undefined : words[at + 1];
-  };
-  const column = valueOf("-o") ?? "name";
-  const taken = [valueOf("-o"), valueOf("-t")];
-  const [dataset] = words.filter((word) => !word.startsWith("-") && !taken.includes(word));
-  const names = (await readDatasets(state)).map(({ name }) => name);
-  if (dataset === undefined && column === "name") {
-    return printed(names.map((name) => `${name}\n`).sort().join(""));
-  }
-  if (dataset === undefined || !["name", "used,available"].includes(column)) {
-    return { code: 2, stdout: "", stderr: ZFS_USAGE };
-  }
-  if (dataset !== state.host.pool.name && !names.includes(dataset)) {
-    return failed(`cannot open '${dataset}': dataset does not exist`);
-  }
-  if (column === "name") return printed(`${dataset}\n`);
-  const free = await availableMiB(state);
-  return printed(`${(state.host.pool.size - free) * MIB}\t${free * MIB}\n`);
-}
-
-async function destroy(state: State, name: string): Promise<ToolOutcome> {
-  const datasets = await readDatasets(state);
-  const dataset = datasets.find((it) => it.name === name);
-  if (dataset === undefined) return failed(`cannot open '${name}': dataset does not exist`);
-  const children = datasets.filter((it) => it.name.startsWith(`${name}/`));
-  if (children.length > 0) {
-    const list = children.map((it) => it.name).join("\n");
-    return failed(
-      `cannot destroy '${name}': filesystem has children\n` +
-        `use '-r' to destroy the following datasets:\n${list}`,
-    );
-  }
-  await destroyDatasets(state, [name]);
-  await removeZoneFolder(state, dataset);
-  return printed("");
-}
-
-/** The folder of the zone is the mount point of a filesystem. */
-async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<void> {
-  if (kind !== "filesystem") return;
-  const uuid = name.slice(state.host.pool.name.length + 1);
-  await Deno.remove(zonepath(state, uuid), { recursive: true }).catch(absent);
-}
-
-// nictagadm list: the NIC tags of the host. Each is on a link of its own, whose address follows from its
-// place in the list.
-
 const NICTAGADM_USAGE = "Usage:\n\tnictagadm list [-p]\n";
 
-/** Runs one call: the words after `nictagadm`. */
+/**
+ * Runs one call, the words after `nictagadm`: lists the NIC tags of the host. Each is on a link of
+ * its own, whose address follows from its place in the list.
+ */
 function nictagadm(state: State, args: readonly string[]): ToolOutcome {
   const [subcommand, ...options] = args;
   if (subcommand !== "list" || options.some((option) => option !== "-p")) {

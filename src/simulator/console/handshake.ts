@@ -112,14 +112,15 @@ function serverInit(name: string): Uint8Array {
   return bytes;
 }
 
-// VNC authentication: the server sends 16 random bytes, and the client sends them back enciphered
-// with the password. @see RFC 6143, 7.2.2
-
 /** Bytes of a challenge, and of its answer. */
 const CHALLENGE_BYTES = 16;
 const BLOCK_BYTES = 8;
 
-/** The right answer to a challenge. Only eight characters of the password count. */
+/**
+ * The right answer to a challenge: VNC authentication sends 16 random bytes, and the client sends
+ * them back enciphered with the password, of which only eight characters count.
+ * @see RFC 6143, 7.2.2
+ */
 export function vncAnswer(password: string, challenge: Uint8Array): Uint8Array<ArrayBuffer> {
   const key = new Uint8Array(BLOCK_BYTES);
   // VNC reads the bits of each key byte in the opposite order to DES.
@@ -138,10 +139,7 @@ function sameAnswer(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
 
-// DES, one block at a time. VNC authentication uses it, and current cryptography libraries no longer offer
-// it. It protects nothing today, but the protocol requires it. The tables are those of FIPS 46-3; they count
-// bits from 1, as that document does.
-
+/** The tables of DES are those of FIPS 46-3; they count bits from 1, as that document does. */
 const INITIAL = table(
   "58 50 42 34 26 18 10 2 60 52 44 36 28 20 12 4 62 54 46 38 30 22 14 6 64 56 48 40 32 24 16 8 " +
     "57 49 41 33 25 17 9 1 59 51 43 35 27 19 11 3 61 53 45 37 29 21 13 5 63 55 47 39 31 23 15 7",
@@ -226,7 +224,11 @@ function round(half: Bits, key: Bits): number[] {
   return pick(substituted, PERMUTATION);
 }
 
-/** Enciphers a block of 8 bytes with a key of 8 bytes, whose parity bits are ignored. */
+/**
+ * DES of a block of 8 bytes with a key of 8 bytes, whose parity bits are ignored. It is no
+ * protection today and current cryptography libraries no longer offer it, but VNC authentication
+ * requires it.
+ */
 export function desEncipher(key: Uint8Array, block: Uint8Array): Uint8Array<ArrayBuffer> {
   const start = pick(bitsOf(block), INITIAL);
   let [left, right] = [start.slice(0, 32), start.slice(32)];

@@ -112,15 +112,16 @@ export class Screen {
   }
 }
 
-// The letters of the simulated screen, drawn for it: five columns by seven rows. A glyph is seven
-// digits of base 32, one for each row from the top; its highest bit is the leftmost column.
-
 const GLYPH_WIDTH = 5;
 const GLYPH_HEIGHT = 7;
 
 /** The character of the first glyph; the others follow in ASCII order up to `~`. */
 const FIRST = 0x20;
 
+/**
+ * The letters, drawn for this screen: five columns by seven rows. A glyph is seven digits of base
+ * 32, one for each row from the top; its highest bit is the leftmost column.
+ */
 const GLYPHS = (
   "0000000 4444404 aaa0000 aavavaa 4fke5u4 op248j3 cik8lid 4480000 " + //   ! " # $ % & '
   "2488842 8422248 04lel40 044v440 0000c48 000v000 00000cc 01248g0 " + // ( ) * + , - . /

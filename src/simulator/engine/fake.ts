@@ -1,24 +1,18 @@
-// The engine that boots nothing: it decides which device the guest would boot from, draws that as a picture,
-// and obeys a few typed words. It needs no other program.
+// The engine that boots nothing: it decides which device the guest would boot from, draws that as a picture, and
+// obeys a few typed words. It needs no other program. A new disk is empty; typing `install` after booting a CD
+// installs a system on it.
 
 import { join } from "@std/path";
-import { ByteReader, writeAll } from "../console/byte_reader.ts";
+import { ByteReader } from "../console/byte_reader.ts";
 import { handshake } from "../console/handshake.ts";
-import {
-  CELL_HEIGHT,
-  colourMapMessage,
-  encodePixels,
-  parsePixelFormat,
-  type PixelFormat,
-  Screen,
-  SCREEN_HEIGHT,
-  SCREEN_WIDTH,
-  SERVER_FORMAT,
-} from "../console/screen.ts";
+import { Screen } from "../console/screen.ts";
 import { spend } from "../fault.ts";
-import type { State } from "../host_folder.ts";
-import { changeMachine, type Machine, readMachine } from "../machine.ts";
-import { bootDevice, type Engine, greeting, isBlind, type VncClient } from "./engine.ts";
+import { exists, type State } from "../host_folder.ts";
+import { type BootedFrom, changeMachine, type Machine, readMachine, zonepath } from "../machine.ts";
+import { type Engine, isBlind, type VncClient } from "./engine.ts";
+import { RfbSession } from "./rfb_session.ts";
+import { objectsIn } from "../../domain/json.ts";
+import { bootOrder } from "../vmadm/boot.ts";
 
 /** Keys and pointer positions that are logged for one start. */
 const INPUTS_MAX = 10_000;
@@ -138,172 +132,82 @@ export class FakeEngine implements Engine {
   }
 }
 
-// One client of the simulated screen, after its handshake: it requests updates and sends keys, and
-// gets rectangles of raw pixels. @see RFC 6143, 7.5 and 7.6
-
-/** Longest text that a client may paste, bytes; it is read and discarded. */
-const CUT_TEXT_BYTES_MAX = 1 << 20;
-
-/** What receives the events of a client. */
-interface Inputs {
-  readonly onKey: (keysym: number) => void;
-  readonly onPointer: (x: number, y: number, buttons: number) => void;
+/** The device that a machine boots from, given the words of its start and the existing files. */
+async function bootDevice(
+  state: State,
+  machine: Machine,
+  onceSpent: boolean,
+): Promise<BootedFrom> {
+  const disk = await bootableDisk(state, machine);
+  const cd = await firstFile(state, machine, "cdrom");
+  // bhyve's firmware tries the disk, then the CD; it has no boot order.
+  const order = machine.brand === "kvm" ? bootOrder(machine.boot?.order ?? null, onceSpent) : "cd";
+  for (const letter of order) {
+    if (letter === "c" && disk !== null) return { kind: "disk", path: disk };
+    if (letter === "d" && cd !== null) return { kind: "cd", path: cd };
+  }
+  return { kind: "nothing" };
 }
 
-interface Rectangle {
-  readonly x: number;
-  readonly y: number;
-  readonly width: number;
-  readonly height: number;
+/** The machine's own boot disk if something is installed on it, else an image file given at boot. */
+async function bootableDisk(state: State, machine: Machine): Promise<string | null> {
+  if (machine.installed) {
+    const disks = objectsIn(machine.vm.disks).filter(({ media }) => media !== "cdrom");
+    const own = disks.find(({ boot }) => boot === true) ?? disks[0];
+    if (own !== undefined) return String(own.path);
+  }
+  return await firstFile(state, machine, "disk");
 }
 
-/** Serves one client until either side ends. */
-class RfbSession {
-  readonly #conn: Deno.Conn;
-  readonly #reader: ByteReader;
-  readonly #screen: Screen;
-  readonly #inputs: Inputs;
-  #format: PixelFormat = SERVER_FORMAT;
-  /** The version of the screen that the client has. */
-  #seen = 0;
-  /** The rectangle whose change the client waits for. */
-  #wanted: Rectangle | null = null;
-  #open = true;
-  readonly #closing = Promise.withResolvers<void>();
-  /** Writes run one after another, since two at once would mix. */
-  #writing: Promise<void> = Promise.resolve();
-
-  constructor(conn: Deno.Conn, reader: ByteReader, screen: Screen, inputs: Inputs) {
-    this.#conn = conn;
-    this.#reader = reader;
-    this.#screen = screen;
-    this.#inputs = inputs;
+/**
+ * The first existing file of a kind in the zone root: first those of the start's words, then of the disks.
+ */
+async function firstFile(
+  state: State,
+  machine: Machine,
+  media: "cdrom" | "disk",
+): Promise<string | null> {
+  const given = (machine.boot?.files ?? []).filter((file) => file.media === media);
+  const own = objectsIn(machine.vm.disks).filter((disk) =>
+    disk.media === media && disk.zfs_filesystem === undefined
+  );
+  for (const { path } of [...given, ...own]) {
+    if (typeof path !== "string") continue;
+    if (await exists(join(zonepath(state, machine.uuid), "root") + path)) return path;
   }
+  return null;
+}
 
-  async run(): Promise<void> {
-    const watching = this.#watch();
-    while (await this.#message());
-    this.#open = false;
-    this.#closing.resolve();
-    await Promise.all([watching, this.#writing]);
-  }
-
-  /** Sends changes to a client that waits for them. */
-  async #watch(): Promise<void> {
-    while (this.#open) {
-      const change = this.#screen.nextChange;
-      this.#update();
-      await Promise.race([change, this.#closing.promise]);
-    }
-  }
-
-  /** Reads one message. False at the end of the connection, and for an unknown message. */
-  async #message(): Promise<boolean> {
-    switch (await this.#reader.byte()) {
-      case 0:
-        return await this.#setPixelFormat();
-      case 2:
-        return await this.#setEncodings();
-      case 3:
-        return await this.#request();
-      case 4:
-        return await this.#key();
-      case 5:
-        return await this.#pointer();
-      case 6:
-        return await this.#cutText();
-      default:
-        return false;
-    }
-  }
-
-  async #setPixelFormat(): Promise<boolean> {
-    const bytes = await this.#reader.read(19);
-    const format = bytes === null ? null : parsePixelFormat(bytes.subarray(3));
-    if (format === null) return false;
-    this.#format = format;
-    if (!format.trueColour) this.#send(colourMapMessage());
-    return true;
-  }
-
-  /** Raw is always allowed, and the only encoding used here. */
-  async #setEncodings(): Promise<boolean> {
-    const head = await this.#view(3);
-    return head !== null && await this.#reader.skip(4 * head.getUint16(1));
-  }
-
-  async #request(): Promise<boolean> {
-    const body = await this.#view(9);
-    if (body === null) return false;
-    const x = Math.min(body.getUint16(1), SCREEN_WIDTH);
-    const y = Math.min(body.getUint16(3), SCREEN_HEIGHT);
-    const width = Math.min(body.getUint16(5), SCREEN_WIDTH - x);
-    const height = Math.min(body.getUint16(7), SCREEN_HEIGHT - y);
-    const rectangle = { x, y, width, height };
-    if (body.getUint8(0) === 0) {
-      this.#seen = this.#screen.version;
-      this.#sendRectangles([rectangle]);
-      return true;
-    }
-    this.#wanted = rectangle;
-    this.#update();
-    return true;
-  }
-
-  async #key(): Promise<boolean> {
-    const body = await this.#view(7);
-    if (body === null) return false;
-    if (body.getUint8(0) !== 0) this.#inputs.onKey(body.getUint32(3));
-    return true;
-  }
-
-  async #pointer(): Promise<boolean> {
-    const body = await this.#view(5);
-    if (body === null) return false;
-    this.#inputs.onPointer(body.getUint16(1), body.getUint16(3), body.getUint8(0));
-    return true;
-  }
-
-  async #cutText(): Promise<boolean> {
-    const head = await this.#view(7);
-    if (head === null || head.getUint32(3) > CUT_TEXT_BYTES_MAX) return false;
-    return await this.#reader.skip(head.getUint32(3));
-  }
-
-  async #view(length: number): Promise<DataView | null> {
-    const bytes = await this.#reader.read(length);
-    return bytes === null ? null : new DataView(bytes.buffer);
-  }
-
-  /** Answers an incremental request as soon as something in its rectangle has changed. */
-  #update(): void {
-    const wanted = this.#wanted;
-    if (wanted === null) return;
-    const rectangles = this.#screen.changedSince(this.#seen).flatMap(([first, end]) => {
-      const top = Math.max(wanted.y, first * CELL_HEIGHT);
-      const bottom = Math.min(wanted.y + wanted.height, end * CELL_HEIGHT);
-      return bottom <= top ? [] : [{ ...wanted, y: top, height: bottom - top }];
-    });
-    if (rectangles.length === 0) return;
-    this.#wanted = null;
-    this.#seen = this.#screen.version;
-    this.#sendRectangles(rectangles);
-  }
-
-  #sendRectangles(rectangles: readonly Rectangle[]): void {
-    const head = new DataView(new ArrayBuffer(4));
-    head.setUint16(2, rectangles.length);
-    this.#send(new Uint8Array(head.buffer));
-    for (const { x, y, width, height } of rectangles) {
-      const view = new DataView(new ArrayBuffer(12));
-      [x, y, width, height].forEach((value, at) => view.setUint16(2 * at, value));
-      this.#send(new Uint8Array(view.buffer));
-      this.#send(encodePixels(this.#screen.pixels(x, y, width, height), this.#format));
-    }
-  }
-
-  #send(bytes: Uint8Array): void {
-    // If the client is gone, the next read notices.
-    this.#writing = this.#writing.then(() => writeAll(this.#conn, bytes)).catch(() => {});
+/** Lines of the screen after booting. */
+function greeting(machine: Machine, from: BootedFrom): string[] {
+  const order = machine.boot?.order ?? null;
+  const words = order === null ? "" : ` ${order.replaceAll(",", " ")}`;
+  const title = String(machine.vm.alias ?? machine.vm.hostname ?? machine.uuid);
+  const facts = [
+    `machine  ${title}`,
+    `uuid     ${machine.uuid}`,
+    `brand    ${machine.brand}, ${machine.vm.vcpus} vcpus, ${machine.vm.ram} MiB`,
+    ...objectsIn(machine.vm.nics).map((nic) => `nic      ${nic.model} ${nic.mac}`),
+    "",
+  ];
+  switch (from.kind) {
+    case "cd":
+      return [
+        `Booted from CD ${from.path}${words}`,
+        "",
+        ...facts,
+        "Type install, reboot or poweroff, then Enter.",
+        "> ",
+      ];
+    case "disk":
+      return [
+        `Booted from disk ${from.path}${words}`,
+        "",
+        ...facts,
+        "Type reboot or poweroff, then Enter.",
+        "> ",
+      ];
+    case "nothing":
+      return [`No bootable device${words}`, "", ...facts];
   }
 }

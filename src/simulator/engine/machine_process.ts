@@ -191,9 +191,6 @@ class Hypervisor {
   }
 }
 
-// The VNC listener of a running machine: the host's proxy, with its faults. The VNC server behind it belongs
-// to the engine.
-
 /** Clients at the same time; further ones are disconnected at once. */
 const CLIENTS_MAX = 32;
 /** Bytes of one read of a silent listener. */
@@ -219,7 +216,10 @@ interface VncOptions {
   readonly serve: (conn: Deno.Conn, client: VncClient) => Promise<void>;
 }
 
-/** A VNC server that accepts clients until it is closed. */
+/**
+ * The host's VNC proxy, with its faults: accepts clients until it is closed. The VNC server behind
+ * it belongs to the engine.
+ */
 interface VncListener {
   readonly port: number;
   /** Stops accepting; open sessions stay. */

@@ -1,6 +1,7 @@
-// The engine that really boots a machine: an emulator with the machine's drives and a VNC server, which the
-// listener of the host relays to, as the real host does. A keeper process kills the emulator as soon as this
-// process is gone, however it ended.
+// The engine that really boots a machine: an emulator with the machine's drives and a VNC server, which the listener
+// of the host relays to, as the real host does. It has no network and no hardware acceleration, so it is slow, but
+// runs wherever the emulator is installed. A keeper process kills the emulator as soon as this process is gone,
+// however it ended.
 
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
@@ -167,10 +168,6 @@ export class QemuEngine implements Engine {
   }
 }
 
-// Builds the command line of the emulator for one machine, without side effects: drives, their boot order,
-// and a screen. It has no network and no hardware acceleration, so it is slow, but runs wherever the emulator
-// is installed.
-
 /** Names of the sockets, in the folder that the emulator runs in. */
 const VNC_SOCKET = "vm.vnc";
 const QMP_SOCKET = "vm.qmp";
@@ -257,13 +254,14 @@ function driveWords({ file, model, media, isVolatile, isFirst }: Drive, index: n
   ];
 }
 
-// Controls a running emulator over its control socket. Commands go one after another; the end of the
-// connection is the end of the emulator. @see the QEMU QMP reference manual
-
 /** Longest message of an emulator, characters. */
 const MESSAGE_CHARS_MAX = 1 << 20;
 
-/** A control connection to one emulator. */
+/**
+ * A control connection to one emulator. Commands go one after another; the end of the connection is
+ * the end of the emulator.
+ * @see the QEMU QMP reference manual
+ */
 class Qmp {
   readonly #conn: Deno.Conn;
   /** The answer to the current command. */

@@ -1,5 +1,11 @@
-// Generates bootable ISO 9660 images piece by piece from a layout. The same input gives the same bytes. Names
-// are of interchange level 1, in one level of folders; the samples need no more.
+// Generates bootable ISO 9660 images piece by piece, so that their size costs no memory. The same input gives the
+// same bytes. Names are of interchange level 1, in one level of folders; the samples need no more. Every part gets
+// its sectors before any byte is generated:
+//
+//   sector 0   system area, empty       19   path table, little-endian
+//         16   primary descriptor        .   path table, big-endian
+//         17   boot record               .   directories, root first
+//         18   end of descriptors        .   boot program, boot catalog, files
 
 import { AgentError } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
@@ -17,8 +23,6 @@ import {
   SECTOR_BYTES,
   SELF_NAME,
 } from "./iso_record.ts";
-
-// Content: bytes that are generated in pieces, as often as needed, so that their size costs no memory.
 
 /** Bytes that can be generated repeatedly, always the same. */
 export interface Content {
@@ -186,13 +190,6 @@ function* fileChunks(content: Content, path: string): Generator<Uint8Array<Array
 function sectorEnd(bytes: number): number {
   return Math.ceil(bytes / SECTOR_BYTES) * SECTOR_BYTES;
 }
-
-// Assigns sectors to every part of an ISO 9660 image, before any byte of it is generated.
-//
-//   sector 0   system area, empty       19   path table, little-endian
-//         16   primary descriptor        .   path table, big-endian
-//         17   boot record               .   directories, root first
-//         18   end of descriptors        .   boot program, boot catalog, files
 
 /** A file of an image: `README.TXT`, or `DOCS/README.TXT` in a folder. */
 interface IsoFile {

@@ -138,10 +138,6 @@ function* noiseChunks(size: number): Generator<Uint8Array<ArrayBuffer>> {
   }
 }
 
-// The program in the first sector of the sample media: an x86 real-mode program that clears the screen,
-// prints a few lines and stops for good. It reads and writes no disk, so it cannot harm the machine that
-// boots it.
-
 /** Size of a boot sector, bytes. */
 const BOOT_SECTOR_BYTES = 512;
 /** Columns of the text screen that the program selects. */
@@ -157,8 +153,10 @@ const PARTITION_TABLE_OFFSET = 446;
 const SIGNATURE = [0x55, 0xaa];
 
 /**
- * The program, in the notation of the Intel manuals. `text` is the address of the lines to print.
- * Jumps count from the byte after them.
+ * The program of a boot sector, in the notation of the Intel manuals: x86 in real mode, clears the
+ * screen, prints a few lines and stops for good. It reads and writes no disk, so it cannot harm the
+ * machine that boots it. `text` is the address of the lines to print. Jumps count from the byte
+ * after them.
  */
 function program(text: number): number[] {
   return [

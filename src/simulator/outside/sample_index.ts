@@ -212,8 +212,6 @@ function download(path: SamplePath, baseUrl: string, files: SampleFiles): JsonOb
   };
 }
 
-// The description of the index, which the sample upstream publishes with it, as the real one does.
-
 const TEXT: JsonObject = { type: "string" };
 const FLAG: JsonObject = { type: "boolean" };
 
@@ -359,7 +357,7 @@ const OPERATIONS: readonly (readonly [path: string, operationId: string, answer:
   ["/v1/openapi.json", "openapi", { type: "object" }],
 ];
 
-/** An OpenAPI 3.0.3 description of the index. @see document 1 */
+/** The description of the index, which is published with it, as by the real upstream. */
 const SAMPLE_OPENAPI: JsonObject = {
   openapi: "3.0.3",
   info: { title: "Sample image index", version: "1.0.0" },

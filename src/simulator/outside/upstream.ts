@@ -248,8 +248,6 @@ function joined(content: Content): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-// The Range header of a request: one range of bytes, as resumed downloads send.
-
 /** The requested part of a resource. */
 type ByteRange =
   | { readonly kind: "whole" }
@@ -279,9 +277,6 @@ export function parseByteRange(header: string | null, size: number): ByteRange {
   return { kind: "part", first, last: to === "" ? size - 1 : Math.min(Number(to), size - 1) };
 }
 
-// A file that is generated once and kept across starts, but never trusted: its bytes are compared with the
-// digest every time.
-
 const KEPT_READ_BYTES = 256 << 10; // 256 KiB
 
 /** An open file with verified bytes. */
@@ -292,8 +287,9 @@ interface KeptFile {
 }
 
 /**
- * Opens the file at a path for reading, with the content of this digest. A missing or different file is
- * generated under another name and renamed, so that nobody reads an incomplete one.
+ * Opens the file at a path for reading, with the content of this digest. It is kept across starts,
+ * but never trusted: its bytes are compared with the digest every time. A missing or different file
+ * is generated under another name and renamed, so that nobody reads an incomplete one.
  * @param sha256 of the content, lower-case hex
  */
 async function openKeptFile(

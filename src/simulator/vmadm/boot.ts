@@ -153,9 +153,6 @@ function startProcess(state: State, uuid: string, bootId: string): Promise<unkno
   return child.status;
 }
 
-// The words after the uuid of `vmadm start`: `order=cd,once=d cdrom=/x.iso,ide disk=/x.raw,ide`.
-// Each is split at its first `=`, so the value of `order` keeps its comma and its second `=`.
-
 interface BootWords {
   /** qemu's -boot text with its keys, such as `order=cd,once=d`; null without such a word. */
   readonly order: string | null;
@@ -163,7 +160,9 @@ interface BootWords {
 }
 
 /**
- * Reads the words of a start.
+ * Reads the words after the uuid of `vmadm start`: `order=cd,once=d cdrom=/x.iso,ide
+ * disk=/x.raw,ide`. Each is split at its first `=`, so the value of `order` keeps its comma and its
+ * second `=`.
  * @throws {AgentError} `invalid_argument` for words to which the tool prints its usage
  */
 export function parseBootWords(words: readonly string[]): BootWords {

@@ -139,9 +139,6 @@ function fitting(wanted: string): (value: JsonValue) => boolean {
   return (value) => pattern.test(String(value));
 }
 
-// vmadm info: what the hypervisor of a running machine reports. Only `vnc` and `status`
-// follow the machine; the other sections of kvm are minimal.
-
 /** The first port with a VNC display number. */
 const VNC_PORT_FIRST = 5900;
 
@@ -166,7 +163,10 @@ const KVM_SECTIONS: Readonly<Record<string, (machine: Machine) => JsonObject>> =
   version: () => ({ version: { qemu: { major: 0, minor: 14, micro: 1 }, package: "" } }),
 };
 
-/** `vmadm info UUID [TYPE,TYPE]`. */
+/**
+ * `vmadm info UUID [TYPE,TYPE]`: what the hypervisor of a running machine reports. Only `vnc` and
+ * `status` follow the machine; the other sections of kvm are minimal.
+ */
 export async function info(state: State, uuid: string, types: string): Promise<ToolOutcome> {
   const prefix = `Unable to get VM info for VM ${uuid}: `;
   let sections: JsonObject;
@@ -232,8 +232,6 @@ async function vnc(state: State, machine: Machine): Promise<JsonObject> {
 function portOf(port: number): JsonObject {
   return port < VNC_PORT_FIRST ? { port } : { port, display: port - VNC_PORT_FIRST };
 }
-
-// A machine as `get` shows it, and its single fields for lists and lookups.
 
 const NO_METADATA = { customer_metadata: {}, internal_metadata: {}, routes: {}, tags: {} };
 
