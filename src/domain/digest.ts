@@ -1,4 +1,5 @@
-// Digests: the hashes that a file must have before anything may use it.
+// Digests: the hashes that a file must have before anything may use it, and how certain it is that a file with them
+// is the one that its vendor published.
 
 import { AgentError, invalidArgument } from "./error.ts";
 
@@ -59,8 +60,6 @@ export function requireDigest(
   throw new AgentError("digest_mismatch", message);
 }
 
-// The SHA-256 of bytes that are in memory.
-
 /** Bytes that are hashed at once: to hand a few to another thread takes ten times as long as to hash them. */
 const AT_ONCE_MAX = 16 * 1024;
 /** Not named in the import: its types would give the console's pages the timers of Node. */
@@ -72,7 +71,7 @@ interface Hash {
 /** Imported once: each import() waits for a turn of the event loop. */
 let hashing: Promise<{ createHash(algorithm: DigestAlgorithm): Hash }> | undefined;
 
-/** The SHA-256 as lower-case hex. */
+/** The SHA-256 of bytes in memory, as lower-case hex. */
 export async function sha256Hex(bytes: Uint8Array): Promise<string> {
   if (bytes.length <= AT_ONCE_MAX) {
     const { createHash } = await (hashing ??= import(HASHING_MODULE));
@@ -83,13 +82,11 @@ export async function sha256Hex(bytes: Uint8Array): Promise<string> {
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// Levels of verification: how certain it is that a file is the one that its vendor published. Each level
-// includes the one before it.
-
 /**
- * From the weakest: nothing is known of the file; it has the digests of the index, or the one that the
- * caller gave; the vendor's own checksum document says the same; and that document, or the file, has a
- * signature by a key of the operator.
+ * Levels of verification, of which each includes the one before it. From the weakest: nothing is
+ * known of the file; it has the digests of the index, or the one that the caller gave; the vendor's
+ * own checksum document says the same; and that document, or the file, has a signature by a key of
+ * the operator.
  */
 export const CHECK_LEVELS = ["none", "index", "vendor", "signature"] as const;
 /** The level that a file has reached, or must reach before it is used. */

@@ -261,8 +261,6 @@ export const resetPayload = payload(
 /** The payload of a reset. @see resetPayload */
 export type ResetPayload = Described<typeof resetPayload>;
 
-// Events as the store gives them.
-
 /** Common to all events: the sequence number, which is the id, and the time. */
 interface EventHead {
   /** Increases with every event, across restarts too; never reused. */

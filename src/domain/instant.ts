@@ -1,5 +1,6 @@
-// Instants. On the wire, in SQL and in TypeScript an instant is the same text: ISO 8601 in UTC with
-// milliseconds, which sorts as it reads. Document 2 and the older software write dates this way.
+// Instants, and spans of time as people write them. On the wire, in SQL and in TypeScript an instant is the same
+// text: ISO 8601 in UTC with milliseconds, which sorts as it reads. Document 2 and the older software write dates
+// this way.
 
 /** By which the clock's milliseconds become fields in seconds. */
 export const MS_PER_SECOND = 1000;
@@ -96,8 +97,6 @@ function offsetMinutes(signedHours: string, minutes: number): number | undefined
   if (minutes > 59 || total >= DAY_MINUTES) return undefined;
   return signedHours.startsWith("-") ? -total : total;
 }
-
-// Spans of time as people write them.
 
 const UNIT_SECONDS = { s: 1, m: MINUTE_SECONDS, h: HOUR_SECONDS, d: DAY_SECONDS } as const;
 

@@ -76,14 +76,13 @@ export function ipv6Groups(address: string): number[] | undefined {
   return [...left, ...zeros, ...right].map((group) => parseInt(group, 16));
 }
 
-// Hosts as an operator writes them: `hooks.example.org`, or with a port `hooks.example.org:8443`.
-
 /** The default ports of the schemes. */
 const OWN_PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 
 /**
- * Whether an address leads to one of the named hosts. A name without a port means the default port of the scheme,
- * which a name may also state: `example.org:443` is where `https://example.org/` leads.
+ * Whether an address leads to one of the hosts that an operator named, such as `hooks.example.org`
+ * or `hooks.example.org:8443`. A name without a port means the default port of the scheme, which a
+ * name may also state: `example.org:443` is where `https://example.org/` leads.
  */
 export function leadsToNamed(url: URL, named: readonly string[]): boolean {
   const { host, hostname, port, protocol } = url;

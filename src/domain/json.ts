@@ -1,4 +1,6 @@
-// JSON values as types, the canonical text by which two of them are compared, and the text that is safe to show.
+// JSON values as types, the canonical text by which two of them are compared, and the text that is safe to show. JSON
+// text is measured before it is parsed, since a parser only finds out how large a value is by building it, and the
+// value of a hostile text is many times its size.
 
 import { AgentError } from "./error.ts";
 import { jsonProblem } from "./json_problem.ts";
@@ -91,12 +93,15 @@ export function jsonDepth(value: unknown, limit: number): number {
   return depth;
 }
 
-// JSON for files and terminals, mostly as one line. JSON leaves some characters unescaped that a terminal
-// obeys, that a reader takes for the end of a line, or that reverse the direction of the text.
-
+/**
+ * Characters that JSON leaves unescaped, though a terminal obeys them, a reader takes them for the
+ * end of a line, or they reverse the direction of the text.
+ */
 const OBEYED = /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** The JSON of a value with those characters escaped; it reads back as the same value. */
+/**
+ * The JSON of a value on one line, with such characters escaped; it reads back as the same value.
+ */
 export function jsonLine(value: unknown): string {
   return withoutOrders(JSON.stringify(value));
 }
@@ -106,16 +111,16 @@ export function jsonLines(value: unknown): string {
   return withoutOrders(JSON.stringify(value, null, 2));
 }
 
-/** Escapes those characters in a JSON text. A value that JSON cannot express is shown as JavaScript calls it. */
+/**
+ * Escapes such characters in a JSON text. A value that JSON cannot express is shown as JavaScript
+ * calls it.
+ */
 export function withoutOrders(json: string | undefined): string {
   return String(json).replace(
     OBEYED,
     (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
-
-// JSON text and what it becomes: measured before it is parsed, since a parser only finds out how large a value is by
-// building it, and the value of a hostile text is many times its size.
 
 /** What a text would become when parsed. Meaningless for text that is not JSON. */
 interface JsonMeasure {

@@ -1,6 +1,6 @@
-// Masks values in a stream of JSON text, in one pass over its bytes and without parsing: it needs memory only for one
-// name and the nesting. This agent wrote the text. Masked values are replaced by a short text; all other bytes stay
-// unchanged.
+// Masks secrets in logs, in errors, and in answers to callers of scope `read`. A stream of JSON text is masked in one
+// pass over its bytes and without parsing: that needs memory only for one name and the nesting. This agent wrote the
+// text. Masked values are replaced by a short text; all other bytes stay unchanged.
 
 import {
   BACKSLASH,
@@ -14,9 +14,6 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from "./json.ts";
-
-// Names of fields whose values are secrets. They are masked in logs, in errors, and in answers to callers of
-// scope `read`.
 
 /** Shown instead of a secret. */
 export const MASK = "***";

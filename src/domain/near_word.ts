@@ -1,8 +1,8 @@
-// Suggests the known word that was probably meant, for errors about unknown fields, words, commands, flags
-// and settings.
+// Suggests the known word that was probably meant, for errors about unknown fields, words, commands, flags and
+// settings.
 //
-// A suggestion has to share most of its letters with the word, since the nearest of words that are all far
-// away is no help.
+// A suggestion has to share most of its letters with the word, since the nearest of words that are all far away is no
+// help.
 
 import { closestString } from "@std/text/closest-string";
 
@@ -57,16 +57,17 @@ function commonHead([first = "", ...others]: readonly string[]): string {
   return /^.*[^A-Za-z0-9]/.exec(first.slice(0, length))?.[0] ?? "";
 }
 
-// Where unknown names are allowed: the known name that one was most likely meant to be. Stricter than
-// nearWord(), which only adds a hint to a refusal: here the result decides whether to refuse.
-
 /** Letters of a name for each difference that it may have. */
 const LETTERS_PER_DIFFERENCE = 3;
 const DIFFERENCES_MAX = 2;
 /** Longest unknown name that is checked, characters. */
 const NAME_CHARS_MAX = 32;
 
-/** The known name that differs only in spelling, plural or a letter or two; undefined when none does. */
+/**
+ * The known name that differs only in spelling, plural or a letter or two; undefined when none
+ * does. Stricter than {@linkcode nearWord}, which only adds a hint to a refusal: this one decides
+ * whether to refuse, where unknown names are allowed.
+ */
 export function nearName(name: string, known: readonly string[]): string | undefined {
   if (name.length > NAME_CHARS_MAX) return undefined;
   const typed = folded(name);

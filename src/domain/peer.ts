@@ -164,8 +164,6 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
-// Addresses of agents.
-
 /**
  * The address of an agent as a URL; undefined for an address that is never called: not https (or http on loopback),
  * or with a path.

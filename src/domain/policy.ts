@@ -1,7 +1,8 @@
-// What a machine may be. Anyone who may post a job may write a payload, and vmadm takes properties that
-// reach out of the zone: folders of the host as file systems, options of the hypervisor, a VNC port. So
-// the properties are an allowlist, and sizes have largest values. Workflows and requests over HTTP are
-// checked against the same policy, and a refusal names the setting that the operator chose.
+// What a machine may be. Anyone who may post a job may write a payload, and vmadm takes properties that reach out of
+// the zone: folders of the host as file systems, options of the hypervisor, a VNC port. So the properties are an
+// allowlist, and sizes have largest values. Workflows and requests over HTTP are checked against the same policy, and
+// a refusal names the setting that the operator chose. This is the one place where a size, a count or a word of the
+// policy becomes a bound.
 
 import type { Reasons } from "./machine/refused_properties.ts";
 import { AgentError } from "./error.ts";
@@ -197,8 +198,6 @@ export function refusedBy(
   };
 }
 
-// The policy as descriptions: the one place where a size, a count or a word of it becomes a bound.
-
 /** The fields of a policy that are largest values of numbers. */
 type LargestNumber = "vcpusMax" | "ramMiBMax" | "diskMiBMax" | "quotaGiBMax";
 
@@ -262,9 +261,6 @@ export function requireOwnMachine(policy: Policy, uuid: string, machine: JsonObj
   throw new AgentError("forbidden", message, { about });
 }
 
-// Room for a medium in the root of a zone. The default quota is 10 GiB for kvm and 1 GiB for bhyve:
-// most media would not fit.
-
 /** GiB of quota that a zone has when its machine asks for none. @see vmadm(8), quota */
 export const QUOTA_GIB_USUAL: Readonly<Record<MachineBrand, number>> = { kvm: 10, bhyve: 1 };
 
@@ -273,7 +269,8 @@ const GIB = 1024 ** 3;
 const ROOM_GIB = 1;
 
 /**
- * The quota in GiB that a machine needs before a medium fits into its zone.
+ * The quota in GiB that a machine needs before a medium fits into the root of its zone, as most do
+ * not fit into the usual one.
  * @param who for the error, such as `machine 0f5c…`
  * @returns undefined when it has enough
  * @throws {AgentError} `forbidden` when the policy does not allow as much

@@ -1,6 +1,6 @@
-// Builds of a release and their artifacts: the downloadable image files, where they are, and what
-// the vendor offers for checking them. Three kinds of document are such lists: a release's
-// index.json, its archive.json, and the alias files, each a copy of an index.json.
+// Builds of a release and their artifacts: the downloadable image files, where they are, and what the vendor offers
+// for checking them, which the index copies and does not vouch for. Three kinds of document are such lists: a
+// release's index.json, its archive.json, and the alias files, each a copy of an index.json.
 
 import {
   asOneOf,
@@ -188,9 +188,6 @@ function checkLocations(
     refuse(at, "must have a location of kind primary");
   }
 }
-
-// What a vendor offers for checking one artifact: digests, its server's headers, and signatures. The index copies
-// these and does not vouch for them.
 
 /** What the vendor publishes to check an artifact by. @see document 1, Integrity */
 interface Integrity {

@@ -1,13 +1,11 @@
-// Reads a document of the image index that somebody else wrote: from bytes to a JSON value within limits, and from a
-// JSON value to fields of known types. Every refusal names the document, the place in it (as a JSON path) and what
-// was found, so that its publisher can correct it.
+// A document of the image index that somebody else wrote: its path, which is the same text upstream, in the store and
+// in a request, and its reading, from bytes to a JSON value within limits, and from a JSON value to fields of known
+// types. Every refusal names the document, the place in it (as a JSON path) and what was found, so that its publisher
+// can correct it.
 
 import { AgentError } from "../error.ts";
 import { jsonProblem } from "../json_problem.ts";
 import { countNames, isJsonObject, type JsonObject, measureJson, wideNumbers } from "../json.ts";
-
-// The paths of the eight operations of the image index, and the names in them. A path is the same text
-// upstream, in the store and in a request.
 
 /** The aliases that have an operation of their own. A release may hold others too. */
 export const SERVED_ALIASES = ["latest", "lts", "dev"] as const;

@@ -384,8 +384,6 @@ export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 /** A level of a log: less important lines are left out. */
 export type LogLevel = typeof LOG_LEVELS[number];
 
-// Names of info fields that only the agent may write.
-
 /** Prefix of info fields that only the agent writes, and of the tag on its machines. */
 export const AGENT_PREFIX = "zonewright_";
 

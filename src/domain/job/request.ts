@@ -160,10 +160,6 @@ export function resumeOf({ error, result }: ResumeRequest, rules: ResumeRules): 
   return { kind: "result", result: result === undefined ? rules.defaultResult : result };
 }
 
-// `locks` of a job: a regular expression for targets that no other job may have in the meantime. It comes from a
-// caller and is matched against every later target, so its time must be bounded: RE2 takes linear time, and refuses
-// what it cannot match that way (look-around, back references).
-
 /**
  * Instructions of a compiled pattern: a match takes at most this number times the characters of the target. Patterns
  * that people write have about ten to a hundred; a plain text of the maximum length has as many as characters.
@@ -177,7 +173,10 @@ export interface LockPattern {
 }
 
 /**
- * Parses a pattern. The engine is loaded with the first one, since most agents never see any.
+ * Parses `locks` of a job: a regular expression for targets that no other job may have in the
+ * meantime. It comes from a caller and is matched against every later target, so its time must be
+ * bounded: RE2 takes linear time, and refuses what it cannot match that way (look-around, back
+ * references). The engine is loaded with the first pattern, since most agents never see any.
  * @throws {AgentError} `invalid_argument` naming `locks`
  * @see the wiki of the RE2 project, Syntax
  */

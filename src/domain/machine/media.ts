@@ -1,9 +1,9 @@
 // Installation media: what a request may name, and the names that files may have in a zone root.
 //
-// A file name travels from here into the words of `vmadm boot`, which are cut at commas and handed
-// on unquoted to a start script, and into the root of a zone. So the alphabet is closed, and a file
-// that is to be placed must say by its ending what it is: this also keeps a medium from taking the
-// place of another file of the zone root, such as `startvm`.
+// A file name travels from here into the words of `vmadm boot`, which are cut at commas and handed on unquoted to a
+// start script, and into the root of a zone. So the alphabet is closed, and a file that is to be placed must say by
+// its ending what it is: this also keeps a medium from taking the place of another file of the zone root, such as
+// `startvm`.
 
 import { CHECK_LEVELS, DIGEST, DIGEST_WORDS, digestText, parseDigest } from "../digest.ts";
 import { webAddress } from "../description/formats.ts";
@@ -94,9 +94,7 @@ export function safeMediaName(from: string): string {
   return name.slice(0, FILE_NAME_CHARS_MAX - ending.length) + ending;
 }
 
-// Compression of downloaded media.
-
-/** Compressions that the agent can undo. @see document 1, Compression */
+/** Compressions of downloaded media that the agent can undo. @see document 1, Compression */
 export const COMPRESSIONS = ["gzip", "xz", "zstd", "bzip2"] as const;
 /** One compression, in the words of document 1. */
 export type PackedAs = typeof COMPRESSIONS[number];
@@ -111,8 +109,6 @@ export function unpackedName(name: string, compression: unknown): string {
     ? name
     : name.replace(/\.(gz|xz|zst|zstd|bz2)$/i, "");
 }
-
-// How a request names a medium.
 
 const PATH_CHARS_MAX = 1024;
 const URL_CHARS_MAX = 2048;

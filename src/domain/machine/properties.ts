@@ -21,9 +21,6 @@ import { boundedSize, JOB_TAG, type MachineBrand, type Policy } from "../policy.
 import { COMPRESSIONS, powerOfTwo } from "./disk.ts";
 import { NIC_BY_MAC, wholeMac } from "./nic.ts";
 
-// Tags and customer metadata: flat objects of texts, numbers and booleans, which vmadm keeps beside a
-// machine.
-
 const ENTRIES_MAX = 64;
 /** A key that can be set and removed. vmadm has no limit of its own; the agent counts UTF-16 units. */
 const KEY = /^(?!__proto__$)[^\p{Cc}]{1,255}$/u;
@@ -42,7 +39,10 @@ const bounds = {
   words: "an object of texts, numbers and booleans",
 };
 
-/** A flat object of texts, numbers and booleans. */
+/**
+ * Customer metadata, which vmadm keeps beside a machine: a flat object of texts, numbers and
+ * booleans.
+ */
 export const metadata: Description<JsonObject> = about(
   "Texts of at most 65536 characters, numbers and booleans, such as `user-data` of the first boot. " +
     "Later changed by `set_customer_metadata` and `remove_customer_metadata`.",

@@ -231,13 +231,13 @@ export function textOf(value: JsonValue | undefined): string | null {
   return typeof value === "string" ? value : null;
 }
 
-// Requests and vmadm may write numbers and flags as text, and flags as 1 and 0.
-
+/** Requests and vmadm may write numbers as text. */
 function numberOf(value: JsonValue | undefined): number | null {
   const number = typeof value === "string" && value !== "" ? Number(value) : value;
   return Number.isSafeInteger(number) ? number as number : null;
 }
 
+/** Requests and vmadm may write flags as text, and as 1 and 0. */
 function flagOf(value: JsonValue | undefined): boolean | null {
   if (value === undefined || value === null) return null;
   return [true, 1, "1", "true"].some((yes) => yes === value);
