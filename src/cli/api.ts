@@ -1,10 +1,11 @@
 // `zonewright api`: one request to the HTTP interface, with the address, quoting and exit codes of the other
 // commands.
 
-import { answerError, METHODS } from "./client/api_call.ts";
+import { METHODS } from "./client/api_call.ts";
+import { answerError } from "./client/answer.ts";
 import { cannot } from "./command/arguments.ts";
 import type { Noun } from "./command/command.ts";
-import { readJsonArgument } from "./output/printer.ts";
+import { readJsonArgument } from "./command/typed_value.ts";
 
 /** The whole interface for scripts. */
 export const API: Noun = {

@@ -5,7 +5,7 @@
 import { resolve } from "@std/path";
 import type { AgentError } from "../domain/error.ts";
 import { nearest, nearestOrAll } from "../domain/near_word.ts";
-import type { AgentAddress, Credentials } from "./client/api_call.ts";
+import { type AgentAddress, type Credentials, shellQuoted } from "./client/api_call.ts";
 import {
   type Arguments,
   cannot,
@@ -13,7 +13,7 @@ import {
   parseArguments,
   usageError,
 } from "./command/arguments.ts";
-import { CallPrinted, openClient, shellQuoted } from "./client/client.ts";
+import { CallPrinted, openClient } from "./client/client.ts";
 import {
   type Command,
   EXIT,

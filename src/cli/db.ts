@@ -10,7 +10,7 @@ import { restoreState } from "../state_dir/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { readTransferMark } from "../state_dir/transfer_mark.ts";
-import { numberIn, readObject } from "./client/api_call.ts";
+import { numberIn, readObject } from "./client/answer.ts";
 import { cannot, usageError } from "./command/arguments.ts";
 import {
   type Command,

@@ -11,7 +11,7 @@ import { systemNow } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { selfCommand } from "../runtime/executable.ts";
 import { openLog } from "../metrics/log.ts";
-import { readObject, readObjects, textIn } from "./client/api_call.ts";
+import { readObject, readObjects, textIn } from "./client/answer.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { listenForStop } from "./serve.ts";
 import { configSources } from "./config/settings.ts";
@@ -184,10 +184,6 @@ ${statusLine(url)}
 ${isTerminal ? "\nCtrl-C ends the agent and its machines.\n" : ""}`;
 }
 
-// What `zonewright demo` shows besides the first machine: a few more machines, jobs of every kind and a
-// library, created by requests that any caller can send. One job has failed, and its error says what to do;
-// one waits to be resumed.
-
 /** A machine of the demo, with an address of the documentation network. */
 function machine(alias: string, brand: "kvm" | "bhyve", ip: string, sizes: JsonObject): JsonObject {
   const { ram, vcpus, size } = sizes;
@@ -288,7 +284,10 @@ interface Asked {
 }
 
 /**
- * Creates the samples. Resolves once the machines run and each job has ended, failed or waits, as intended.
+ * Makes what the demo shows besides the first machine: a few more machines, jobs of every kind and
+ * a library, by requests that any caller can send. One job has failed, and its error says what to
+ * do; one waits to be resumed. Resolves once the machines run and each job has ended, failed or
+ * waits, as intended.
  * @param url of the agent
  * @throws {AgentError} `internal` with what the agent refused
  */

@@ -8,7 +8,7 @@ import { loadConfig } from "../config/sources.ts";
 import { diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
 import { nearest } from "../domain/near_word.ts";
 import { cannot } from "./command/arguments.ts";
-import { objectsIn, readObject, textIn } from "./client/api_call.ts";
+import { objectsIn, readObject, textIn } from "./client/answer.ts";
 import {
   asksRunning,
   type CommandEnd,

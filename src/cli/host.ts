@@ -4,8 +4,8 @@ import { AgentError } from "../domain/error.ts";
 import type { HostState } from "../domain/host.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { pause } from "../runtime/waiting.ts";
+import type { ApiCall } from "./client/api_call.ts";
 import {
-  type ApiCall,
   isPassing,
   numberCell,
   numberIn,
@@ -13,7 +13,7 @@ import {
   readObjects,
   textCell,
   textIn,
-} from "./client/api_call.ts";
+} from "./client/answer.ts";
 import { AWAY_MS_MAX } from "./client/events.ts";
 import { isSure, namedHost, uuidColumn } from "./client/named.ts";
 import {
@@ -27,7 +27,7 @@ import {
 } from "./command/command.ts";
 import { reportOutcome } from "./command/failure.ts";
 import { TIMEOUT_FLAG, timeoutMsOf } from "./follow/follow.ts";
-import { spanText } from "./output/printer.ts";
+import { spanText } from "./output/table.ts";
 import { canMove, CLEAR_LINE, printable, stateStyle } from "./output/terminal.ts";
 
 const PATH = "/agent/v1/hosts";

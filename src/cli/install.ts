@@ -22,8 +22,8 @@ import { isDigestValue } from "../domain/digest.ts";
 import { systemNow } from "../domain/instant.ts";
 import { pause } from "../runtime/waiting.ts";
 import { installedManager, upgradeService } from "../service/upgrade.ts";
-import type { AgentAddress } from "./client/api_call.ts";
-import { type Client, openClient, shellQuoted } from "./client/client.ts";
+import { type AgentAddress, shellQuoted } from "./client/api_call.ts";
+import { type Client, openClient } from "./client/client.ts";
 
 const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
 
@@ -154,15 +154,13 @@ export const UNINSTALL: Noun = {
   },
 };
 
-// `zonewright upgrade`: installs a newer binary of the agent, and the old one again if the agent does not
-// become ready.
-
 const READY_MS_MAX = 60_000;
 const POLL_MS = 500;
 const READY_STATUS = 200;
 
 /**
- * `zonewright upgrade FILE`: verifies the digest of the file, and waits until the new agent is ready.
+ * `zonewright upgrade FILE`: verifies the digest of the file, installs it, and installs the old
+ * binary again if the new agent does not become ready.
  * @see docs/operations.md
  */
 export const UPGRADE: Noun = {

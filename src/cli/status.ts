@@ -1,9 +1,10 @@
 // `zonewright status`: whether the agent runs, what it is doing and what needs attention, on one screen.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { addressText, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
+import { addressText } from "./client/api_call.ts";
+import { numberIn, objectsIn, readObject, textIn } from "./client/answer.ts";
 import type { Invocation, Noun } from "./command/command.ts";
-import { ageText, sizeText } from "./output/printer.ts";
+import { ageText, sizeText } from "./output/table.ts";
 
 const PATH = "/agent/v1/host";
 

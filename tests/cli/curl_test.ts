@@ -1,7 +1,7 @@
 // The printed curl commands, read back by a real shell and sent by a real curl.
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { curlLine, shellQuoted } from "../../src/cli/client/client.ts";
+import { curlLine, shellQuoted } from "../../src/cli/client/api_call.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
 import { screenFor } from "./screen.ts";

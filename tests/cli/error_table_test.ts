@@ -13,7 +13,7 @@ const GIVEN = /^…/;
 /** Why a connection has ended, which its maker puts behind what was attempted. */
 const REASON = "received an answer of … bytes, which is not sftp";
 /** What the net below all commands says, and an answer without a body. */
-const NETS: readonly string[] = ["src/cli/command/failure.ts", "src/cli/client/api_call.ts"];
+const NETS: readonly string[] = ["src/cli/command/failure.ts", "src/cli/client/answer.ts"];
 /** What every refusal of an argument says in some way: the form that is taken, or what is missing. */
 const EXPECTED =
   /expected|did you mean|must |missing|given twice|too many|unknown |takes no value|needs a value|there is no|is not|it has|use |besides|has no|leave |is about|…$/;

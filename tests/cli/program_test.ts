@@ -1,7 +1,7 @@
 // The command line as a program: streams, exit codes and signals that only a process has.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { shellQuoted } from "../../src/cli/client/client.ts";
+import { shellQuoted } from "../../src/cli/client/api_call.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";

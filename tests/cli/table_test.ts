@@ -1,12 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
+import { openPrinter } from "../../src/cli/output/printer.ts";
 import {
   ageText,
   aheadText,
   durationText,
-  openPrinter,
   sizeText,
   tableLines,
-} from "../../src/cli/output/printer.ts";
+} from "../../src/cli/output/table.ts";
 import { openScreen } from "./screen.ts";
 import { paintFor, printable } from "../../src/cli/output/terminal.ts";
 

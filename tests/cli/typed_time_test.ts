@@ -2,7 +2,7 @@
 
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { typedFuture, typedPast } from "../../src/cli/command/arguments.ts";
+import { typedFuture, typedPast } from "../../src/cli/command/typed_value.ts";
 
 const NOW = Date.parse("2026-11-22T13:45:10.500Z");
 
@@ -34,7 +34,7 @@ Deno.test("--at takes a time from now, a date of the caller, and a time with its
 
 Deno.test("a day begins at midnight where the caller is", async () => {
   for (const [zone, midnight] of [["Asia/Tokyo", "15:00"], ["America/New_York", "05:00"]]) {
-    const module = new URL("../../src/cli/command/arguments.ts", import.meta.url).href;
+    const module = new URL("../../src/cli/command/typed_value.ts", import.meta.url).href;
     const code = `import { typedPast } from ${JSON.stringify(module)};
       console.log(typedPast("2026-01-15", "--since", ${NOW}).slice(11, 16));`;
     const { stdout } = await new Deno.Command(Deno.execPath(), {

@@ -1,7 +1,7 @@
 // Likely mistakes: what is warned of, and what must not be, since a list of false alarms is not read.
 
 import { assertEquals } from "@std/assert";
-import { mistakesOf } from "../../src/cli/workflow/check.ts";
+import { mistakesOf } from "../../src/cli/workflow/mistakes.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { workflowOf } from "../trial_run.ts";

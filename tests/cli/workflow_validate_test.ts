@@ -2,7 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { readObject } from "../../src/cli/client/api_call.ts";
+import { readObject } from "../../src/cli/client/answer.ts";
 import { withWorkflowCheck } from "../../src/cli/workflow/check.ts";
 import { tasksDigest } from "../../src/domain/job/taking.ts";
 import type { JsonObject } from "../../src/domain/json.ts";

@@ -1,8 +1,6 @@
 // One call of the HTTP interface as a value: client.ts sends it, or prints it for curl.
 
-import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { AgentError, ERROR_CODES, type ErrorCode } from "../../domain/error.ts";
-import { readErrorBody } from "../../domain/error_body.ts";
+import type { JsonValue } from "../../domain/json.ts";
 
 /** Methods that `zonewright api` may send. */
 export const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
@@ -66,73 +64,59 @@ export function bodyText({ method, body, stream, file }: ApiCall): string | unde
   return method === "POST" || method === "PUT" ? "{}" : undefined;
 }
 
-// Reads the agent's answers. The command line may be older or newer than the agent: unknown fields are kept
-// for --json, and missing fields stay empty in tables.
+/** Most characters of a word: Linux allows 128 KiB, and a character may take three bytes. */
+const WORD_CHARS_MAX = 32 * 1024;
+const END = "END_OF_BODY";
+/**
+ * Characters that JSON leaves as they are and a terminal obeys. In JSON they only occur in strings, where an
+ * escape means the same; printable() of terminal.ts would write escapes that JSON does not have.
+ */
+const SHOWN_AS_CODE = /[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** @throws {AgentError} `internal` when the answer is not an object */
-export function readObject(value: unknown, what: string): JsonObject {
-  if (isJsonObject(value)) return value;
-  throw new AgentError("internal", `Cannot read ${what}: expected a JSON object`);
+/**
+ * The equivalent curl command as one line for a POSIX shell, with a here-document if the body is
+ * too large for a word. The token is not in it: the line reads it from its file when it runs.
+ */
+export function curlLine(
+  address: AgentAddress,
+  call: ApiCall,
+  { tokenFile, caFile }: Credentials = {},
+): string {
+  const words = ["curl", "-sS", "--fail-with-body"];
+  if (address.kind === "socket") words.push("--unix-socket", address.path);
+  if (caFile !== undefined && address.kind === "url") words.push("--cacert", caFile);
+  if (call.method === "HEAD") words.push("--head");
+  else if (call.file !== undefined) words.push("-T", call.file);
+  else if (call.method !== "GET") words.push("-X", call.method);
+  for (const [name, value] of Object.entries(call.headers ?? {})) {
+    words.push("-H", `${name}: ${value}`);
+  }
+  const body = bodyText(call)?.replace(SHOWN_AS_CODE, jsonCode);
+  const large = body !== undefined && body.length > WORD_CHARS_MAX;
+  if (body !== undefined) {
+    // --data-raw, or a body that begins with @ would name a file.
+    words.push("-H", "content-type: application/json");
+    words.push(...(large ? ["--data-binary", "@-"] : ["--data-raw", body]));
+  }
+  const url = urlOf(address, call.path);
+  // curl would expand brackets and braces.
+  if (/[[\]{}]/.test(url)) words.push("--globoff");
+  words.push(url);
+  const line = words.map(shellQuoted);
+  if (tokenFile !== undefined) {
+    const header = `"authorization: Bearer $(cat ${shellQuoted(tokenFile)})"`;
+    line.splice(-1, 0, "-H", header);
+  }
+  // JSON.stringify() writes no line break, so the body cannot end the here-document.
+  return large ? `${line.join(" ")} <<'${END}'\n${body}\n${END}` : line.join(" ");
 }
 
-/** @throws {AgentError} `internal` when the answer is not a list of objects */
-export function readObjects(value: unknown, what: string): JsonObject[] {
-  if (Array.isArray(value) && value.every(isJsonObject)) return value;
-  throw new AgentError("internal", `Cannot read ${what}: expected a JSON list of objects`);
+function jsonCode(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** A member that is a text, or undefined. */
-export function textIn(object: JsonObject, key: string): string | undefined {
-  const value = object[key];
-  return typeof value === "string" ? value : undefined;
-}
-
-/** What a cell of a table says: a member that is a text, or `-`. */
-export function textCell(key: string): (object: JsonObject) => string {
-  return (object) => textIn(object, key) ?? "-";
-}
-
-/** The same of a member that is a number. */
-export function numberCell(key: string): (object: JsonObject) => string {
-  return (object) => String(numberIn(object, key) ?? "-");
-}
-
-/** A member that is a number, or undefined. */
-export function numberIn(object: JsonObject, key: string): number | undefined {
-  const value = object[key];
-  return typeof value === "number" ? value : undefined;
-}
-
-/** The members of a list that are objects; none when there is no list. */
-export function objectsIn(object: JsonObject, key: string): JsonObject[] {
-  const value = object[key];
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
-}
-
-/** The status with which a proxy in front of the agent refuses too many requests. */
-const TOO_MANY_REQUESTS = 429;
-
-/** Codes of failures that may soon be over: something is away, or has no room. */
-const PASSING: readonly ErrorCode[] = ["host_away", "overloaded", "unreachable"];
-
-/** Whether the same call may succeed a little later. */
-export function isPassing(error: unknown): boolean {
-  return error instanceof AgentError && PASSING.includes(error.code);
-}
-
-/** The error for an answer other than 2xx. */
-export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {
-  const body = isJsonObject(answer.body) ? answer.body : {};
-  const status = answer.status === TOO_MANY_REQUESTS
-    ? ERROR_CODES.overloaded.status
-    : answer.status;
-  const { code, message, errors, about } = readErrorBody(status, body);
-  const words = message ??
-    `Cannot ${call.method} ${call.path}: the agent answered ${answer.status}`;
-  const retryAfter = Number(answer.headers.get("retry-after") ?? Number.NaN);
-  return new AgentError(code, words, {
-    errors,
-    about,
-    ...(Number.isFinite(retryAfter) ? { retryAfterSeconds: retryAfter } : {}),
-  });
+/** A word quoted so that a POSIX shell reads it back unchanged. */
+export function shellQuoted(word: string): string {
+  if (/^[A-Za-z0-9_./:@%+=,-]+$/.test(word)) return word;
+  return `'${word.replaceAll("'", `'\\''`)}'`;
 }

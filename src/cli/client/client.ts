@@ -5,13 +5,14 @@ import { AgentError, type ErrorSubject, messageOf, systemReason } from "../../do
 import {
   addressText,
   type AgentAddress,
-  answerError,
   type ApiAnswer,
   type ApiCall,
   bodyText,
   type Credentials,
+  curlLine,
   urlOf,
 } from "./api_call.ts";
+import { answerError } from "./answer.ts";
 import { cannot } from "../command/arguments.ts";
 import { isTokenText } from "../../domain/token.ts";
 
@@ -256,9 +257,6 @@ function parsed(text: string): unknown {
   }
 }
 
-// The connection to an agent: over a socket or with CA certificates of one's own, and with a token from a
-// file. Files are read on the first call.
-
 /** What a request or a WebSocket needs besides its URL. */
 interface Connected {
   readonly headers: Record<string, string>;
@@ -274,7 +272,10 @@ interface AgentConnection {
 
 const LOOPBACK_URL = /^http:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:\/|$)/;
 
-/** Prepares the connection; nothing is read or connected yet. */
+/**
+ * Prepares the connection, over a socket or with CA certificates of one's own, and with a token
+ * from a file. Files are read on the first call; nothing is connected yet.
+ */
 function openConnection(address: AgentAddress, credentials: Credentials): AgentConnection {
   let opened: Promise<Connected> | undefined;
   let http: Deno.HttpClient | undefined;
@@ -327,63 +328,4 @@ async function readFile(path: string, flag: string): Promise<string> {
   } catch (error) {
     throw cannot(`read ${flag} ${path}: ${systemReason(error)}: expected a file to read`);
   }
-}
-
-// The equivalent curl command of a call, quoted for a POSIX shell.
-
-/** Most characters of a word: Linux allows 128 KiB, and a character may take three bytes. */
-const WORD_CHARS_MAX = 32 * 1024;
-const END = "END_OF_BODY";
-/**
- * Characters that JSON leaves as they are and a terminal obeys. In JSON they only occur in strings, where an
- * escape means the same; printable() of terminal.ts would write escapes that JSON does not have.
- */
-const SHOWN_AS_CODE = /[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
-
-/**
- * One shell command line, with a here-document if the body is too large for a word. The token is not in it:
- * the line reads it from its file when it runs.
- */
-export function curlLine(
-  address: AgentAddress,
-  call: ApiCall,
-  { tokenFile, caFile }: Credentials = {},
-): string {
-  const words = ["curl", "-sS", "--fail-with-body"];
-  if (address.kind === "socket") words.push("--unix-socket", address.path);
-  if (caFile !== undefined && address.kind === "url") words.push("--cacert", caFile);
-  if (call.method === "HEAD") words.push("--head");
-  else if (call.file !== undefined) words.push("-T", call.file);
-  else if (call.method !== "GET") words.push("-X", call.method);
-  for (const [name, value] of Object.entries(call.headers ?? {})) {
-    words.push("-H", `${name}: ${value}`);
-  }
-  const body = bodyText(call)?.replace(SHOWN_AS_CODE, jsonCode);
-  const large = body !== undefined && body.length > WORD_CHARS_MAX;
-  if (body !== undefined) {
-    // --data-raw, or a body that begins with @ would name a file.
-    words.push("-H", "content-type: application/json");
-    words.push(...(large ? ["--data-binary", "@-"] : ["--data-raw", body]));
-  }
-  const url = urlOf(address, call.path);
-  // curl would expand brackets and braces.
-  if (/[[\]{}]/.test(url)) words.push("--globoff");
-  words.push(url);
-  const line = words.map(shellQuoted);
-  if (tokenFile !== undefined) {
-    const header = `"authorization: Bearer $(cat ${shellQuoted(tokenFile)})"`;
-    line.splice(-1, 0, "-H", header);
-  }
-  // JSON.stringify() writes no line break, so the body cannot end the here-document.
-  return large ? `${line.join(" ")} <<'${END}'\n${body}\n${END}` : line.join(" ");
-}
-
-function jsonCode(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
-/** A word quoted so that a POSIX shell reads it back unchanged. */
-export function shellQuoted(word: string): string {
-  if (/^[A-Za-z0-9_./:@%+=,-]+$/.test(word)) return word;
-  return `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -6,7 +6,8 @@ import { type Description, parse } from "../../domain/description/description.ts
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";
-import { answerError, isPassing, urlOf } from "./api_call.ts";
+import { urlOf } from "./api_call.ts";
+import { answerError, isPassing } from "./answer.ts";
 import type { Client } from "./client.ts";
 
 /** Milliseconds between a lost stream and the next try. */

@@ -1,5 +1,6 @@
-// What makes up a command: its help, its flags, and the function that runs it. A noun has verbs, or is a
-// command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
+// What makes up a command: its help, its flags, the function that runs it, the question before it changes much, and
+// its exit code. A noun has verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts
+// parses.
 
 import { AgentError, ERROR_CODES, OTHER_SCHEMA_EXIT } from "../../domain/error.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./arguments.ts";
@@ -147,13 +148,12 @@ export const FOLLOW_FLAG: Flag = {
   help: "show steps and log until the job has ended; with --json one object a line",
 };
 
-// Asks for confirmation before many things are changed at once. Without a terminal, --yes is required.
-
 /** The flag that skips the question. */
 export const YES_FLAG: Flag = { name: "yes", short: "y", help: "do not ask" };
 
 /**
- * Asks a person for confirmation.
+ * Asks a person for confirmation, before many things are changed at once. Without a terminal, --yes
+ * is required.
  * @param deed the action, such as `cancel 12 jobs`
  * @throws {AgentError} `invalid_argument` when nobody can be asked
  */
@@ -173,9 +173,10 @@ export async function confirmed(
   return isAgreed;
 }
 
-// The exit codes, a closed table. Scripts depend on it: no code changes its meaning.
-
-/** Every exit code by its meaning; `zonewright --help` prints them. */
+/**
+ * Every exit code by its meaning; `zonewright --help` prints them. Scripts depend on this closed
+ * table: no code changes its meaning.
+ */
 export const EXIT = {
   ok: 0,
   failure: 1,

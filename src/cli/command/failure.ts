@@ -12,7 +12,7 @@ import {
   systemWords,
 } from "../../domain/error.ts";
 import { withoutOrders } from "../../domain/json.ts";
-import { shellQuoted } from "../client/client.ts";
+import { shellQuoted } from "../client/api_call.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
 import { printable, type Terminal } from "../output/terminal.ts";
 

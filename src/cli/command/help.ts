@@ -1,4 +1,4 @@
-// Help texts, generated from the commands. Examples come first: people read those.
+// Help texts and the manual page, generated from the commands. Examples come first: people read those.
 
 import { type Command, EXIT, flagsOf, type Noun } from "./command.ts";
 import { VERSION } from "../../runtime/executable.ts";
@@ -110,9 +110,10 @@ function aligned(pairs: readonly (readonly [string, string])[]): string[] {
   });
 }
 
-// `zonewright man`: the manual page, for `man -l` and for packages.
-
-/** `zonewright man`. @param nouns all of them, this one included */
+/**
+ * `zonewright man`: the manual page, for `man -l` and for packages.
+ * @param nouns all of them, this one included
+ */
 export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): Noun {
   return {
     kind: "command",
@@ -134,8 +135,6 @@ export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): N
   };
 }
 
-// The manual page, generated from the commands, in the macros of man(7).
-
 /** The meaning of each exit code. */
 export const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: "Done.",
@@ -152,7 +151,10 @@ export const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
   interrupted: "Ended by Ctrl-C.",
 };
 
-/** The page of section 8. @param nouns every noun by its name, in the order of the help */
+/**
+ * The manual page of section 8, in the macros of man(7).
+ * @param nouns every noun by its name, in the order of the help
+ */
 function manPage(nouns: readonly (readonly [string, Noun])[], version: string): string {
   return [
     `.TH ZONEWRIGHT 8 "" "zonewright ${version}" "System Administration"`,

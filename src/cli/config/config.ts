@@ -25,7 +25,7 @@ import { aloneIn } from "../../runtime/folder_lock.ts";
 import { CONFIG_MODE } from "../../service/installation.ts";
 import { exists, replaceFile } from "../../service/installed_files.ts";
 import { SERVICE_NAME } from "../../service/manager.ts";
-import { shellQuoted } from "../client/client.ts";
+import { shellQuoted } from "../client/api_call.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import type { Command, Invocation, Noun } from "../command/command.ts";
 import { CHECK, SHOW } from "./settings.ts";

@@ -1,5 +1,5 @@
-// `zonewright config show` and `config check`: the settings of an agent started here and now, or those in
-// force in the running agent.
+// The settings of the agent as flags of a command, and `zonewright config show` and `config check`: those of an agent
+// started here and now, or those in force in the running agent.
 
 import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../../config/settings.ts";
 import {
@@ -10,7 +10,7 @@ import {
   loadConfig,
   originText,
 } from "../../config/sources.ts";
-import { objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { objectsIn, readObject, textIn } from "../client/answer.ts";
 import {
   asksRunning,
   type Command,
@@ -138,8 +138,6 @@ async function checkedLines(call: Invocation): Promise<ConfigLine[]> {
     throw new AgentError("invalid_argument", message, { cause: error, errors: found });
   }
 }
-
-// The settings of the agent as flags of a command.
 
 /** One flag for every setting, and `--config`. */
 export function configFlags(): readonly Flag[] {

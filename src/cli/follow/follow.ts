@@ -3,14 +3,13 @@
 // continues without a watcher.
 
 import { durationSeconds } from "../../domain/instant.ts";
-import {} from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";
 import { AWAY_MS_MAX } from "../client/events.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, FOLLOW_FLAG, type Invocation } from "../command/command.ts";
-import { isPassing, textIn } from "../client/api_call.ts";
+import { isPassing, textIn } from "../client/answer.ts";
 import { reportOutcome } from "../command/failure.ts";
 import { followNews, type JobNews } from "./job_changes.ts";
 import { type FollowView, openJsonView, openLiveView, openPlainView } from "./views.ts";

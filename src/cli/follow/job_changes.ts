@@ -5,7 +5,7 @@
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { Notifier } from "../../runtime/waiting.ts";
-import { numberIn, objectsIn, readObject } from "../client/api_call.ts";
+import { numberIn, objectsIn, readObject } from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
 import { type EventOptions, events } from "../client/events.ts";
 

@@ -9,8 +9,8 @@ import {
   type Step,
   type StepProgress,
 } from "../job/answer.ts";
-import { cut, durationText, momentText, sizeText } from "../output/printer.ts";
-import { textIn } from "../client/api_call.ts";
+import { cut, durationText, momentText, sizeText } from "../output/table.ts";
+import { textIn } from "../client/answer.ts";
 import {
   bar,
   BAR_CHARS,
@@ -21,6 +21,21 @@ import {
   printable,
   type Terminal,
 } from "../output/terminal.ts";
+
+/** Shows a job while it runs. */
+export interface FollowView {
+  /** Whether it shows the lines of the log. */
+  readonly showsLog: boolean;
+  /**
+   * Shows the job as it is now, and the lines since the last call.
+   * @param more whether further lines of the job's steps follow
+   */
+  update(job: JobAnswer, news: readonly InfoEntry[], nowMs: number, more?: boolean): void;
+  /** One line about the watching itself. */
+  note(line: string): void;
+  /** Gives the terminal its cursor and line back. */
+  close(): void;
+}
 
 const PROGRESS_PERCENT = 25;
 
@@ -164,23 +179,6 @@ function stepText(step: Step): string {
     : `${step.name} failed${took}: ${step.error}`;
 }
 
-// The interface of these views, and the words they share.
-
-/** Shows a job while it runs. */
-export interface FollowView {
-  /** Whether it shows the lines of the log. */
-  readonly showsLog: boolean;
-  /**
-   * Shows the job as it is now, and the lines since the last call.
-   * @param more whether further lines of the job's steps follow
-   */
-  update(job: JobAnswer, news: readonly InfoEntry[], nowMs: number, more?: boolean): void;
-  /** One line about the watching itself. */
-  note(line: string): void;
-  /** Gives the terminal its cursor and line back. */
-  close(): void;
-}
-
 /** Why a job is not running; empty while it runs. */
 function stateText(job: JobAnswer): string {
   if (job.execution === "waiting") return "waiting for zonewright job resume";
@@ -194,10 +192,6 @@ function stateText(job: JobAnswer): string {
 function progressText({ phase, done, total }: StepProgress): string {
   return `${phase} ${sizeText(done)}${total === undefined ? "" : ` / ${sizeText(total)}`}`;
 }
-
-// A followed job on a terminal: finished steps stay, and one line below them moves: a spinner, the bytes, the
-// rate and the time left. Only that line is ever rewritten, so nothing is lost in a small window, and what
-// has scrolled away stays correct.
 
 const FRAMES = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];
 const FRAME_MS = 100;
@@ -213,7 +207,10 @@ interface Motion {
 }
 
 /**
- * Opens the live view, which redraws on a timer until it is closed.
+ * Opens the view for a terminal, which redraws on a timer until it is closed. Finished steps stay,
+ * and one line below them moves: a spinner, the bytes, the rate and the time left. Only that line
+ * is ever rewritten, so nothing is lost in a small window, and what has scrolled away stays
+ * correct.
  * @param times whether the lines of the log begin with their time
  */
 export function openLiveView(

@@ -1,18 +1,17 @@
-// `zonewright image`: the mirror of the image index, and its sync.
+// `zonewright image`: the mirror of the image index. `image find` searches every artifact of it; `image list` with
+// filters is the same search, limited to what it names.
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, textCell, textIn } from "../client/api_call.ts";
+import { numberIn, objectsIn, readObject, textCell, textIn } from "../client/answer.ts";
 import type { Command, CommandEnd, Invocation, Noun } from "../command/command.ts";
 import { indexPairs, noteEmptyIndex, problemLines, SYNC } from "./sync.ts";
 import { nearest } from "../../domain/near_word.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { limitOf } from "../job/selection.ts";
-import { type ItemColumn, type Printer, sizeText } from "../output/printer.ts";
+import type { Printer } from "../output/printer.ts";
+import { type ItemColumn, sizeText } from "../output/table.ts";
 import type { Client, Sent } from "../client/client.ts";
-
-// `zonewright image find`: a search over every artifact of the index. `image list` with filters is the same
-// search, limited to what it names.
 
 const FIND_LIMIT = 100;
 const PAGE_MAX = 1000;
@@ -164,8 +163,6 @@ async function noteNoImages(
   printer.note("no file of the index matches");
   printer.note("hint: zonewright image list  shows the distros");
 }
-
-// `zonewright image list` and `image show`: distros, releases, builds and their files.
 
 /** Aliases, which have files of their own; any other word is a release. @see document 1, Alias */
 const ALIASES = ["latest", "lts", "dev"];

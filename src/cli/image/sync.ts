@@ -1,9 +1,11 @@
-// `zonewright image sync`: compares the mirror with its upstream, or shows what that would change.
+// `zonewright image sync`: compares the mirror with its upstream, or shows what that would change. Also shows the
+// state of the index: its upstream, its last sync, and the problems of that.
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";
-import { type ApiCall, numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import type { ApiCall } from "../client/api_call.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
 import type { Client, Sent } from "../client/client.ts";
 import { usageError } from "../command/arguments.ts";
 import {
@@ -14,7 +16,7 @@ import {
   type Invocation,
 } from "../command/command.ts";
 import { timeoutMsOf } from "../follow/follow.ts";
-import { ageText, cut, sizeText } from "../output/printer.ts";
+import { ageText, cut, sizeText } from "../output/table.ts";
 import {
   bar,
   canMove,
@@ -160,9 +162,6 @@ function ended({ printer }: Invocation, sync: JsonObject): ExitCode {
   return textIn(sync, "outcome") === "failed" ? EXIT.failure : EXIT.ok;
 }
 
-// The progress of a sync: on a terminal one moving line, elsewhere a line per phase and per quarter of the
-// documents.
-
 const QUARTERS = 4;
 
 /** The phases, as people read them. */
@@ -180,7 +179,10 @@ interface SyncView {
   close(): void;
 }
 
-/** Opens the view that suits the terminal. */
+/**
+ * Opens the view that suits the terminal: one moving line, or elsewhere a line per phase and per
+ * quarter of the documents.
+ */
 function openSyncView(terminal: Terminal): SyncView {
   return canMove(terminal) ? movingView(terminal) : plainView(terminal);
 }
@@ -223,8 +225,6 @@ function textOf(progress: JsonObject): string {
   return [PHASES[phase] ?? phase, `${done} of ${total}`, sizeText(numberIn(progress, "bytes"))]
     .join("  ");
 }
-
-// The state of the index: its upstream, its last sync, and the problems of that.
 
 type Pair = readonly [name: string, value: string];
 

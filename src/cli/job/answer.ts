@@ -5,9 +5,10 @@ import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../domain/job/wire.ts";
 import { maskedJson } from "../../domain/masking.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
-import { durationText, type Printer } from "../output/printer.ts";
+import type { Printer } from "../output/printer.ts";
+import { durationText } from "../output/table.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
 import { type Phase, PHASES } from "../../domain/job/state.ts";
 
@@ -268,12 +269,13 @@ function levelText(level: JsonValue | undefined): string {
   return typeof level !== "string" || level === "info" ? "" : `${level}: `;
 }
 
-// The agent's record of a task's capability calls, as lines for people.
-
 /** Characters of one line about a call. */
 const LINE_CHARS_MAX = 400;
 
-/** The line for an entry about calls; undefined for any other entry. */
+/**
+ * The agent's record of a task's capability calls as a line for people; undefined for any other
+ * entry.
+ */
 export function callsText(entry: JsonObject): string | undefined {
   const { zonewright_call: call, zonewright_calls: calls } = entry;
   if (isJsonObject(call)) return oneCall(call).slice(0, LINE_CHARS_MAX);

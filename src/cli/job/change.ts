@@ -1,8 +1,10 @@
-// `zonewright job cancel` and `job resume`: the changes that a caller may make to an unfinished job.
+// `zonewright job cancel`, `job resume` and `job retry`: changes to one job, or to every job that matches a filter. A
+// call changes a limited number of jobs, so a large selection takes several rounds.
 
 import { type Execution, UNFINISHED } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { type ApiCall, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import type { ApiCall } from "../client/api_call.ts";
+import { objectsIn, readObject, readObjects, textIn } from "../client/answer.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import {
   type Command,
@@ -14,7 +16,7 @@ import {
 } from "../command/command.ts";
 import { changedDocument, readJob } from "./answer.ts";
 import { isMeant, jobNamed, jobPath } from "../client/named.ts";
-import { parseJsonText } from "../output/printer.ts";
+import { parseJsonText } from "../command/typed_value.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import {
   FILTER_FLAGS,
@@ -28,9 +30,6 @@ import {
 } from "./selection.ts";
 import { checkTimeout, FOLLOW_FLAGS } from "../follow/follow.ts";
 import { showNewJob } from "./run.ts";
-
-// Changes to every job that matches a filter: counts them, asks, and makes calls until none is left. A call
-// changes a limited number of jobs, so a large selection takes several rounds.
 
 /** A change that can be made to many jobs at once. */
 interface JobsChange {
@@ -196,9 +195,6 @@ async function show(
   if (none) await noteUnknownWorkflow(call, filter);
   return refusals.length === 0 ? EXIT.ok : EXIT.conflict;
 }
-
-// `zonewright job retry` runs finished jobs again, each as a new job. The old one is unchanged; the two name
-// each other.
 
 /** `zonewright job retry`: one job by its uuid, or all that match filters, after a question. */
 export const RETRY: Command = {

@@ -1,6 +1,7 @@
-// `zonewright job`: showing jobs, and waiting for them. Running and changing them are in files of their own.
+// `zonewright job`: showing jobs, what they report and how many there are, and waiting for them. Running and changing
+// them are in files of their own.
 
-import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import { numberIn, readObject, readObjects, textIn } from "../client/answer.ts";
 import type { Command, CommandEnd, Invocation, Noun } from "../command/command.ts";
 import { absentHost, elapsedSeconds, type JobAnswer, readJob, readSecrets } from "./answer.ts";
 import { jobNamed, jobPath } from "../client/named.ts";
@@ -8,7 +9,7 @@ import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
 import { RUN } from "./run.ts";
 import { failurePairs, type JobWhy, readWhy, WHY } from "./why.ts";
-import { ageText, aheadText, durationText, type ItemColumn } from "../output/printer.ts";
+import { ageText, aheadText, durationText, type ItemColumn } from "../output/table.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { NO_EXTRA_FIELDS } from "../../domain/job/wire.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
@@ -16,8 +17,6 @@ import { maskedJson } from "../../domain/masking.ts";
 import { follow, TIMEOUT_FLAG } from "../follow/follow.ts";
 import { openJsonView, openPlainView } from "../follow/views.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
-
-// `zonewright job info` and `job stats`: what jobs report about themselves, and how many there are.
 
 /** Entries per request; a job may have a hundred thousand. */
 const ENTRIES_MAX = 1000;
@@ -82,8 +81,6 @@ const STATS: Command = {
     printer.note("each job is counted in one row");
   },
 };
-
-// `zonewright job wait` and `job tail`: waiting until a job has ended.
 
 const WAIT: Command = {
   summary: "wait until a job has ended; the exit code says how",

@@ -2,7 +2,7 @@
 
 import { nearest } from "../../domain/near_word.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { isPassing, numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { isPassing, numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
 import { type Arguments, cannot } from "../command/arguments.ts";
 import {
   type Command,
@@ -11,10 +11,9 @@ import {
   type ExitCode,
   type Invocation,
 } from "../command/command.ts";
-import {} from "../../domain/error.ts";
 import { followChanges } from "../follow/job_changes.ts";
 import { pause } from "../../runtime/waiting.ts";
-import { ageText, aheadText, durationText, type ItemColumn, timeOfDay } from "../output/printer.ts";
+import { ageText, aheadText, durationText, type ItemColumn, timeOfDay } from "../output/table.ts";
 import { canMove, stateStyle } from "../output/terminal.ts";
 import { machineNamed, shortUuids } from "../client/named.ts";
 import { absentHost } from "./answer.ts";

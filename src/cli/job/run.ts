@@ -6,9 +6,9 @@ import {
   idempotencyHeaders,
   isReplayed,
   ON_FLAG,
-  typedFuture,
   usageError,
 } from "../command/arguments.ts";
+import { PARAM_FLAG, readParams, typedFuture } from "../command/typed_value.ts";
 import { SERVER_PARAM } from "../../domain/job/job.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
@@ -21,9 +21,8 @@ import {
   noteAbsent,
   readJob,
 } from "./answer.ts";
-import { PARAM_FLAG, readParams } from "./selection.ts";
 import { workflowToRun } from "../workflow/file.ts";
-import { durationText } from "../output/printer.ts";
+import { durationText } from "../output/table.ts";
 
 /** `zonewright job run WORKFLOW`: prints the uuid of the new job; `--wait` and `--follow` exit with its outcome. */
 export const RUN: Command = {
@@ -120,10 +119,9 @@ const RESERVED = {
   callback_url: "use --callback-url",
 } as const;
 
-// A job that a command has just created: its uuid, or its end if the command waits for it.
-
 /**
- * Shows the job, and waits or follows if the flags say so.
+ * Shows a job that a command has just created: its uuid, or its end if the flags say to wait or
+ * follow.
  * @returns the exit code of the command
  * @throws {AgentError} when the agent does not show the job
  */

@@ -1,19 +1,11 @@
 // The jobs that flags select. `job list` turns the selection into a query, and changes to many jobs send it
 // as it is.
 
-import type { JsonValue } from "../../domain/json.ts";
-import { readObjects, textIn } from "../client/api_call.ts";
-import {
-  type Arguments,
-  cannot,
-  type Flag,
-  PAST_FORMS,
-  typedPast,
-  usageError,
-} from "../command/arguments.ts";
+import { readObjects, textIn } from "../client/answer.ts";
+import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
+import { PAST_FORMS, readParams, typedPast } from "../command/typed_value.ts";
 import { announceNamed, workflowBegun } from "../client/named.ts";
 import type { Invocation } from "../command/command.ts";
-import { parseJsonText } from "../output/printer.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/near_word.ts";
@@ -191,35 +183,4 @@ export function limitOf(args: Arguments): number | undefined {
     throw cannot(`use --limit ${JSON.stringify(text)}: expected a number from 1 on, such as 100`);
   }
   return Number(text);
-}
-
-// Params of jobs as typed: `k=v` is text, `k:=v` is JSON.
-
-/** A param of a new job. */
-export const PARAM_FLAG: Flag = {
-  name: "param",
-  short: "p",
-  placeholder: "K=V",
-  many: true,
-  help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
-};
-
-/**
- * The params given by any number of `--param`.
- * @throws {AgentError} `invalid_argument` for a text of another form, and for a name given twice
- */
-export function readParams(texts: readonly string[]): Record<string, JsonValue> {
-  const params = new Map<string, JsonValue>();
-  for (const text of texts) {
-    const match = /^([^=:]+)(:?=)(.*)$/s.exec(text);
-    const [, name = "", sign, value = ""] = match ?? [];
-    if (match === null) {
-      throw cannot(`use --param ${JSON.stringify(text)}: expected K=V, or K:=JSON`);
-    }
-    if (params.has(name)) {
-      throw usageError(`--param ${name} is given twice: expected each name once`);
-    }
-    params.set(name, sign === ":=" ? parseJsonText(value, `--param ${name}`) : value);
-  }
-  return Object.fromEntries(params);
 }

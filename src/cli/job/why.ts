@@ -2,18 +2,11 @@
 // next. For a job that has not failed: what it is doing or waiting for.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import {
-  numberCell,
-  numberIn,
-  objectsIn,
-  readObject,
-  textCell,
-  textIn,
-} from "../client/api_call.ts";
-import { shellQuoted } from "../client/client.ts";
+import { numberCell, numberIn, objectsIn, readObject, textCell, textIn } from "../client/answer.ts";
+import { shellQuoted } from "../client/api_call.ts";
 import { jobNamed } from "../client/named.ts";
 import type { Command, Invocation } from "../command/command.ts";
-import { ageText, durationText, timeOfDay } from "../output/printer.ts";
+import { ageText, durationText, timeOfDay } from "../output/table.ts";
 import { secretsIn } from "./answer.ts";
 import { doingText } from "./list.ts";
 

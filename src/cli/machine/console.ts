@@ -1,10 +1,10 @@
-// `zonewright machine console`: the address of a machine's console as a WebSocket, on request with a ticket
-// for a browser; or, with --listen, a local port for any VNC viewer. Each connection to that port becomes a
-// WebSocket to the agent.
+// `zonewright machine console`: the address of a machine's console as a WebSocket, on request with a ticket for a
+// browser; or, with --listen, a local port for any VNC viewer. Each connection to that port becomes a WebSocket to
+// the agent. `zonewright machine vnc` prints the VNC address itself.
 
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
-import { numberIn, readObject, textIn } from "../client/api_call.ts";
+import { numberIn, readObject, textIn } from "../client/answer.ts";
 import { machineNamed, machinePath } from "../client/named.ts";
 import { cannot, usageError } from "../command/arguments.ts";
 import type { Command, Invocation } from "../command/command.ts";
@@ -168,15 +168,14 @@ function listenAt({ hostname, port }: Listen): Deno.TcpListener {
   }
 }
 
-// Connects VNC viewers to the console of a machine: every connection to a local port becomes a WebSocket to
-// the agent. In RFB a viewer requests each update and gets no more than that; the limit below only ends
-// viewers that have stopped reading.
-
 /** Bytes of one read from a viewer. */
 const VIEWER_BYTES = 64 * 1024;
 /** Bytes that may wait in a WebSocket before the viewer is read again. */
 const OUTGOING_BYTES_MAX = 256 * 1024;
-/** Bytes that may wait for a viewer. */
+/**
+ * Bytes that may wait for a viewer. In RFB a viewer requests each update and gets no more than
+ * that; the limit only ends viewers that have stopped reading.
+ */
 const INCOMING_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS = 10;
 const NORMAL = 1000;
@@ -280,8 +279,6 @@ function openViewerWriter(
     writing = writing.then(() => writeAll(bytes)).catch(end);
   };
 }
-
-// `zonewright machine vnc`: the VNC address of a machine's console.
 
 /** A VNC address from the agent. */
 interface Vnc {

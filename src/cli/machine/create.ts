@@ -2,7 +2,7 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
 import {
   type Command,
   type CommandEnd,
@@ -27,8 +27,14 @@ import {
 } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
 import { SERVER_PARAM } from "../../domain/job/job.ts";
-import { SHA512_FLAG, typedArtifact, typedDigest, typedMedium } from "../client/named.ts";
-import { readJsonFile, sizeText } from "../output/printer.ts";
+import {
+  readJsonFile,
+  SHA512_FLAG,
+  typedArtifact,
+  typedDigest,
+  typedMedium,
+} from "../command/typed_value.ts";
+import { sizeText } from "../output/table.ts";
 import { MACHINE_REQUEST_KEYS } from "../../domain/machine/machine.ts";
 
 /** The flags that name a medium; exactly one of them is given. */
@@ -109,14 +115,15 @@ function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined
   return { boot };
 }
 
-// The body of POST /agent/v1/machines, from a file and from flags. A file may contain a description as vmadm
-// takes it, or a whole request around one, as in README.md and the HTTP interface. A flag may not repeat what
-// the file says: which of the two counts would be a guess.
-
 /** Keys that only a request has. */
 const TELLING_KEYS = ["machine", "media"] as const;
 
-/** Reads file and flags. @throws {AgentError} `invalid_argument`, `not_found` */
+/**
+ * The body of POST /agent/v1/machines, from a file and from flags. The file may contain a
+ * description as vmadm takes it, or a whole request around one, as in README.md and the HTTP
+ * interface. A flag may not repeat what the file says: which of the two counts would be a guess.
+ * @throws {AgentError} `invalid_argument`, `not_found`
+ */
 async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObject> {
   const file = args.text("file");
   if (file === undefined) {

@@ -1,6 +1,6 @@
 // `zonewright machine leftovers`: what failed jobs have left on the host, and dropping what nothing can remove.
 
-import { numberCell, readObject, readObjects, textCell, textIn } from "../client/api_call.ts";
+import { numberCell, readObject, readObjects, textCell, textIn } from "../client/answer.ts";
 import { isSure, leftoverNamed, uuidColumn } from "../client/named.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import {
@@ -10,7 +10,7 @@ import {
   type Invocation,
   YES_FLAG,
 } from "../command/command.ts";
-import { aheadText } from "../output/printer.ts";
+import { aheadText } from "../output/table.ts";
 
 /** For machines and what is left of them, in a fleet. */
 export const HOST_FLAG: Flag = {

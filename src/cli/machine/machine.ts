@@ -1,4 +1,5 @@
-// `zonewright machine`: the machines of the host.
+// `zonewright machine`: the machines of the hosts, and actions on them. Each action is a job, which can be left
+// alone, waited for or followed.
 
 import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
 import { BOOT_OPTIONS, STOP_SECONDS_MAX } from "../../domain/machine/action.ts";
@@ -11,7 +12,7 @@ import {
   readObjects,
   textCell,
   textIn,
-} from "../client/api_call.ts";
+} from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import {
@@ -28,11 +29,8 @@ import { CREATE } from "./create.ts";
 import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import { executionWord, noteAbsent } from "../job/answer.ts";
-import { ageText, sizeText, spanText } from "../output/printer.ts";
+import { ageText, sizeText, spanText } from "../output/table.ts";
 import { stateStyle } from "../output/terminal.ts";
-
-// `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: actions on an existing machine. Each is
-// a job, which can be left alone, waited for or followed.
 
 interface Action {
   readonly summary: string;

@@ -9,9 +9,10 @@ import {
   readObjects,
   textCell,
   textIn,
-} from "../client/api_call.ts";
+} from "../client/answer.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
-import { CANDIDATES_MAX, SHA512_FLAG, typedDigest, typedMedium } from "../client/named.ts";
+import { CANDIDATES_MAX } from "../client/named.ts";
+import { SHA512_FLAG, typedDigest, typedMedium } from "../command/typed_value.ts";
 import {
   type Command,
   type CommandEnd,
@@ -22,7 +23,7 @@ import {
 } from "../command/command.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import type { JobAnswer } from "../job/answer.ts";
-import { sizeText } from "../output/printer.ts";
+import { sizeText } from "../output/table.ts";
 import { CHECK_LEVELS } from "../../domain/digest.ts";
 import { MEDIA_COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";
 import { UPLOAD } from "./upload.ts";

@@ -7,17 +7,12 @@ import { AgentError, systemCode, systemReason } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { parseMediaName } from "../../domain/machine/media.ts";
 import { pause } from "../../runtime/waiting.ts";
-import {
-  answerError,
-  type ApiAnswer,
-  type ApiCall,
-  readObject,
-  textIn,
-} from "../client/api_call.ts";
+import type { ApiAnswer, ApiCall } from "../client/api_call.ts";
+import { answerError, readObject, textIn } from "../client/answer.ts";
 import { cannot } from "../command/arguments.ts";
 import { type Command, type CommandEnd, EXIT, type Invocation } from "../command/command.ts";
-import { typedDigest } from "../client/named.ts";
-import { sizeText } from "../output/printer.ts";
+import { typedDigest } from "../command/typed_value.ts";
+import { sizeText } from "../output/table.ts";
 import { bar, canMove, CLEAR_LINE, type Terminal } from "../output/terminal.ts";
 
 const READ_BYTES = 256 * 1024;

@@ -1,17 +1,18 @@
-// Workflow files for `workflow validate` and `workflow try`. A mistake in them is a finding to report, not a
-// failure of the command.
+// How commands name workflows: files for `workflow validate` and `workflow try`, in which a mistake is a finding to
+// report, not a failure of the command; and stored workflows, by uuid or by name, though the HTTP interface only
+// takes uuids.
 
 import { AgentError } from "../../domain/error.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
-import { readText } from "../output/printer.ts";
+import { readText } from "../command/typed_value.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { isUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { nearest } from "../../domain/near_word.ts";
-import { readObjects, textIn } from "../client/api_call.ts";
+import { readObjects, textIn } from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
 import { type NamedThing, workflowKnown, workflowsNamed } from "../client/named.ts";
-import type { Command, Invocation } from "../command/command.ts";
+import type { Invocation } from "../command/command.ts";
 
 /** Most files that one command reads. */
 const FILES_MAX = 1000;
@@ -65,8 +66,6 @@ export async function readWorkflowFiles(
   return files;
 }
 
-// A workflow may be given by uuid or by name; the HTTP interface only takes uuids.
-
 /** The uuid of a workflow. @throws {AgentError} as workflowNamed() */
 export async function workflowUuid(call: Invocation, nameOrUuid: string): Promise<string> {
   return (await workflowNamed(call, nameOrUuid)).uuid;
@@ -107,25 +106,3 @@ async function refuseUnknown(client: Client, name: string): Promise<never> {
   const message = `Cannot find workflow ${JSON.stringify(name)}${why}`;
   throw new AgentError("not_found", message, { about: { kind: "workflow" } });
 }
-
-// `zonewright workflow types`: what an editor needs to complete and check task bodies.
-
-/** Name of the file of types beside the workflows. */
-const FILE_NAME = "zonewright.d.ts";
-
-/** `zonewright workflow types`: the text of docs/zonewright.d.ts, which is part of the program. */
-export const TYPES: Command = {
-  summary: "print the types of task bodies, for an editor",
-  examples: [[
-    `workflow types > ${FILE_NAME}`,
-    "next to your workflow sources; see docs/tasks.md",
-  ]],
-  flags: [],
-  shared: "output",
-  async run({ printer, terminal }) {
-    const { WORKFLOW_TYPES } = await import("./type_text.ts");
-    if (printer.json) printer.document({ file: FILE_NAME, text: WORKFLOW_TYPES });
-    // Not escaped: every line of it is ours.
-    else terminal.out(WORKFLOW_TYPES);
-  },
-};

@@ -1,12 +1,13 @@
-// Watches a trial to its end, with the views of a followed job. It looks often, since there is no network and
-// the store is in memory.
+// Watches a trial to its end, with the views of a followed job, and shows the outcome: the results of its tasks, the
+// machines of the simulated host, the exit code. It looks often, since there is no network and the store is in
+// memory.
 
 import { TASK_TIMEOUT, WORKFLOW_TIMEOUT } from "../../domain/job/job.ts";
 import type { Resume } from "../../domain/job/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { maskedJson } from "../../domain/masking.ts";
 import type { Trial } from "../../trial/trial.ts";
-import { numberIn, objectsIn, textCell, textIn } from "../client/api_call.ts";
+import { numberIn, objectsIn, textCell, textIn } from "../client/answer.ts";
 import type { FollowView } from "../follow/views.ts";
 import {
   elapsedSeconds,
@@ -21,7 +22,8 @@ import {
 import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import { reportOutcome } from "../command/failure.ts";
-import { durationText, type Printer } from "../output/printer.ts";
+import type { Printer } from "../output/printer.ts";
+import { durationText } from "../output/table.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
 import { PHASES } from "../../domain/job/state.ts";
 
@@ -139,9 +141,7 @@ function entryOf(entry: JsonObject): InfoEntry {
   return { kind: "message", task: textIn(entry, "task"), text: `${level}${message}${more}` };
 }
 
-// The outcome of a trial: the results of its tasks, the machines of the simulated host, the exit code.
-
-/** Prints it, as text or as one JSON document. */
+/** Prints the outcome, as text or as one JSON document. */
 export function showTrial(printer: Printer, end: TrialEnd): void {
   const { kind, job, info, machines } = end;
   if (printer.json) {

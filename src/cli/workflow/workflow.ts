@@ -8,8 +8,8 @@ import {
   readObjects,
   textCell,
   textIn,
-} from "../client/api_call.ts";
-import { shellQuoted } from "../client/client.ts";
+} from "../client/answer.ts";
+import { shellQuoted } from "../client/api_call.ts";
 import { usageError } from "../command/arguments.ts";
 import {
   type Command,
@@ -21,9 +21,10 @@ import {
   YES_FLAG,
 } from "../command/command.ts";
 import { isMeant, uuidColumn } from "../client/named.ts";
-import { durationText, parseJsonText, readJsonFile } from "../output/printer.ts";
+import { durationText } from "../output/table.ts";
+import { PARAM_FLAG, parseJsonText, readJsonFile, readParams } from "../command/typed_value.ts";
 import { canMove, type Terminal } from "../output/terminal.ts";
-import { fileFlag, readWorkflowFiles, TYPES, workflowNamed, workflowUuid } from "./file.ts";
+import { fileFlag, readWorkflowFiles, workflowNamed, workflowUuid } from "./file.ts";
 import { APPLY, CREATE, findingLines, UPDATE, VALIDATE } from "./write.ts";
 import { resolve } from "@std/path";
 import { systemNow } from "../../domain/instant.ts";
@@ -33,7 +34,6 @@ import type { Workflow } from "../../domain/job/workflow.ts";
 import { openLog } from "../../metrics/log.ts";
 import { TIMEOUT_FLAG, timeoutMsOf } from "../follow/follow.ts";
 import { type FollowView, openLiveView, openPlainView } from "../follow/views.ts";
-import { PARAM_FLAG, readParams } from "../job/selection.ts";
 import { configFlags, configSources } from "../config/settings.ts";
 import { showTrial, type TrialEnd, trialExit, watchTrial } from "./try_watch.ts";
 import { PHASES } from "../../domain/job/state.ts";
@@ -139,8 +139,25 @@ const DELETE: Command = {
   },
 };
 
-// `zonewright workflow try`: one run of a workflow on a simulated host, without an agent. Needs everything
-// that an agent consists of, which is loaded only on use.
+/** Name of the file of types beside the workflows. */
+const FILE_NAME = "zonewright.d.ts";
+
+/** `zonewright workflow types`: the text of docs/zonewright.d.ts, which is part of the program. */
+const TYPES: Command = {
+  summary: "print the types of task bodies, for an editor",
+  examples: [[
+    `workflow types > ${FILE_NAME}`,
+    "next to your workflow sources; see docs/tasks.md",
+  ]],
+  flags: [],
+  shared: "output",
+  async run({ printer, terminal }) {
+    const { WORKFLOW_TYPES } = await import("./type_text.ts");
+    if (printer.json) printer.document({ file: FILE_NAME, text: WORKFLOW_TYPES });
+    // Not escaped: every line of it is ours.
+    else terminal.out(WORKFLOW_TYPES);
+  },
+};
 
 /** Settings of an agent that a trial takes too, and changes to their help. */
 const SETTINGS: Readonly<Record<string, { readonly help?: string }>> = {
@@ -202,6 +219,10 @@ const TRY: Command = {
   hint: () => "zonewright workflow try --help",
 };
 
+/**
+ * Runs a workflow once on a simulated host, without an agent. That needs everything that an agent
+ * consists of, which is loaded only on use.
+ */
 async function tryWorkflow(call: Invocation, workflow: Workflow): Promise<ExitCode> {
   const { args, terminal } = call;
   const timeoutMs = timeoutMsOf(call);

@@ -2,10 +2,11 @@
 // it as an agent would, without one.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { readObject, textIn } from "../client/api_call.ts";
-import { shellQuoted } from "../client/client.ts";
+import { readObject, textIn } from "../client/answer.ts";
+import { shellQuoted } from "../client/api_call.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
-import { type Printer, readJsonFile } from "../output/printer.ts";
+import type { Printer } from "../output/printer.ts";
+import { readJsonFile } from "../command/typed_value.ts";
 import {
   fileFlag,
   missingFile,
