@@ -1,9 +1,8 @@
-// What the console uses of its browser: the address bar, and the tab.
+// What the console uses of its browser: the address bar, whose path and query contain everything that a page needs,
+// announcements for screen readers, and the title and icon of the tab.
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-
-// The router: the path and query of the address bar. A link contains everything that a page needs.
 
 interface Place {
   /** Without `/ui` and a slash at the end: `/jobs`, and `/` for the overview. */
@@ -69,8 +68,6 @@ export function startRouting(): void {
     go(link.pathname.slice("/ui".length) + link.search + link.hash || "/");
   });
 }
-
-// Announcements for screen readers, and the title and icon of the tab.
 
 /** The text that a screen reader announces. */
 export const announced = signal("");

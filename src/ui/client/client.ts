@@ -1,4 +1,5 @@
-// Requests to the agent. The console uses the same API as every other caller, and has no special rights.
+// Requests to the agent, and the same calls as commands for a terminal. The console uses the same API as every other
+// caller, and has no special rights.
 
 import { signal } from "@preact/signals";
 import type { Answers, Schemas } from "./schema.ts";
@@ -201,8 +202,6 @@ export async function signOut(): Promise<void> {
   await loadSession();
   sessionEnded.value = false;
 }
-
-// Calls as commands for a terminal.
 
 /** Quotes a word for a POSIX shell. */
 function quoted(word: string): string {

@@ -1,9 +1,11 @@
-// The event stream of a page. The page reads its lists once the stream is open, then applies events. After a
-// broken connection the browser reconnects with the id of the last event, so none is lost or repeated. If the
-// agent no longer has the events since then, the page reads its lists again.
+// The event stream of a page. The page reads its lists once the stream is open, then applies events. After a broken
+// connection the browser reconnects with the id of the last event, so none is lost or repeated. If the agent no
+// longer has the events since then, the page reads its lists again.
 //
-// Each tab has one stream, and only a few tabs have one at the same time: a browser opens six connections to a
-// host, and one more tab would wait for ever.
+// Only a few tabs have a stream at the same time: a browser opens six connections to a host, and one more tab would
+// wait for ever. Each stream holds a browser lock. The tab that the user turns to takes one, if necessary from the
+// tab that was unused for the longest time. That one continues when the user turns to it, or when another tab is
+// closed.
 
 import { signal } from "@preact/signals";
 import { isFinal, loadSession, refusalOf, wordsOf } from "./client.ts";
@@ -140,10 +142,6 @@ function takers(
   const of = { reset: load, job, log, machine, media, host, index: index && indexTaker };
   return Object.entries(of).flatMap(([kind, take]) => take === undefined ? [] : [[kind, take]]);
 }
-
-// Shares a few streams between the tabs of a browser. Each stream holds a browser lock. The tab that the user turns
-// to takes one, if necessary from the tab that was unused for the longest time. That one continues when the user
-// turns to it, or when another tab is closed.
 
 /** The locks. There are fewer than connections, since requests and an upload need some. */
 const LOCKS = [1, 2, 3, 4].map((number) => `zonewright-stream ${number}`);

@@ -1,5 +1,6 @@
-// Uploads into the agent's upload folder. They continue while other pages are shown, and after a broken
-// connection: the agent reports the offset of the next byte. One file is sent at a time.
+// Uploads into the agent's upload folder. They continue while other pages are shown, and after a broken connection:
+// the agent reports the offset of the next byte. One file is sent at a time. The browser remembers the files of
+// unfinished uploads, so that two files are never mixed.
 
 import { type Signal, signal } from "@preact/signals";
 import { forgeryHeaders, NOT_FOUND, pause, refusal, send, statusOf, wordsOf } from "./client.ts";
@@ -256,8 +257,6 @@ async function removeUnfinished(name: string): Promise<void> {
     }
   }
 }
-
-// Remembers the unfinished uploads of this browser with their files, so that two files are never mixed.
 
 function keyOf(name: string): string {
   return `upload ${name}`;

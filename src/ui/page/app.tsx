@@ -1,4 +1,4 @@
-// The frame of every page: the menu, the signed-in caller, and whether the page is live.
+// The frame of every page: the menu, the signed-in caller, and whether the page is live; and the list of all pages.
 
 import type { ComponentType, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -168,9 +168,9 @@ function Who(): JSX.Element {
   );
 }
 
-// Signing in, where the agent requires a token.
-
-/** The sign-in form; afterwards the page of the address is shown. */
+/**
+ * The sign-in form, where the agent requires a token; afterwards the page of the address is shown.
+ */
 function SignIn(): JSX.Element {
   const [token, setToken] = useState("");
   const [error, setError] = useState<string>();
@@ -250,8 +250,6 @@ function Ended(): JSX.Element {
   );
 }
 
-// All pages. A new page is added here only: its address, its place in the menu, and its component.
-
 /** One page: its address and its component. */
 interface PageEntry {
   /** Below `/ui`; a variable part begins with a colon. */
@@ -263,7 +261,7 @@ interface PageEntry {
   readonly Page: ComponentType<PageProps>;
 }
 
-/** In the order of the menu. */
+/** All pages, in the order of the menu. A new page is added here only. */
 const PAGES: readonly PageEntry[] = [
   { path: "/", title: "Overview", inMenu: true, Page: OverviewPage },
   { path: "/jobs", title: "Jobs", inMenu: true, Page: JobsPage },

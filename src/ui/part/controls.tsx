@@ -1,4 +1,4 @@
-// Controls: buttons, texts to copy, tabs, messages.
+// Controls: buttons, texts to copy, tabs, banners, searches, dialogs.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -155,8 +155,6 @@ export function Tabs({ tabs, current, label, controls, onChange }: TabsProps): J
   );
 }
 
-// Banners and empty states.
-
 /** How a banner looks, by what it says. */
 export type BannerKind = "bad" | "warn" | "info" | "good";
 
@@ -207,8 +205,6 @@ export function SearchField(
   );
 }
 
-// Dialogs: confirm a change, show it as a command, and show the agent's error if it refuses.
-
 interface DialogProps {
   readonly title: string;
   /** Text of the button that acts: a verb, with the number of things if there are many. */
@@ -223,7 +219,10 @@ interface DialogProps {
   readonly children?: ComponentChildren;
 }
 
-/** Asks before a change. Closes when the change is done, or with Escape. */
+/**
+ * Asks before a change, shows it as a command, and shows the agent's error if it refuses. Closes
+ * when the change is done, or with Escape.
+ */
 export function Dialog(props: DialogProps): JSX.Element {
   const { title, verb, danger = false, curl, cli, onConfirm, onClose, children } = props;
   const [busy, setBusy] = useState(false);

@@ -1,4 +1,5 @@
-// Values that look the same everywhere: states, times, durations, uuids, progress.
+// Values that look the same everywhere: states of jobs and machines, times, durations, uuids, progress, short lists
+// of jobs, and JavaScript and JSON with syntax colours.
 
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -140,8 +141,6 @@ export function Progress(
   );
 }
 
-// The state of a machine, in vmadm's words.
-
 /** The look of common states, by the execution of a job; others look like OTHER_KIND. */
 const KINDS: Readonly<Record<string, string>> = {
   running: "succeeded",
@@ -170,9 +169,10 @@ export function MachineBadge({ state }: { state: string }): JSX.Element {
   );
 }
 
-// A few jobs, one line each: the newest about a machine or of a workflow.
-
-/** One line for each job, with its error. */
+/**
+ * A few jobs, such as the newest about a machine or of a workflow: one line for each, with its
+ * error.
+ */
 export function JobLines({ jobs }: { jobs: readonly Schemas["JobSummary"][] }): JSX.Element {
   return (
     <ul class="job-lines">
@@ -198,8 +198,6 @@ export function JobLines({ jobs }: { jobs: readonly Schemas["JobSummary"][] }): 
     </ul>
   );
 }
-
-// JavaScript and JSON with syntax colours.
 
 /** Comments, texts, numbers, and words, in the order in which they are tried. */
 const TOKEN =

@@ -101,8 +101,6 @@ function Builds({ images, view }: BuildsProps): JSX.Element {
   );
 }
 
-// One artifact: what it is, its digest, how far it can be verified, and the actions on it.
-
 /** How far a download is verified, in words. */
 const CHECKS: Readonly<Record<string, string>> = {
   none: "It cannot be verified: no digest is known.",
@@ -111,6 +109,7 @@ const CHECKS: Readonly<Record<string, string>> = {
   signature: "It is checked against the vendor's signature with a key on the host.",
 };
 
+/** One artifact: what it is, its digest, how far it can be verified, and the actions on it. */
 function ArtifactCard({ image, view }: { image: Image; view: OpenRelease }): JSX.Element {
   const asks = useSignal(false);
   const job = useSignal<string | undefined>(undefined);

@@ -212,14 +212,16 @@ function sourceOf(
     (fallback === undefined ? "" : `\n\n// fallback of ${name ?? uuid}\n${fallback}`);
 }
 
-// Browser notifications when a job has ended or waits. The browser is asked for permission only after a click.
-
 /** Whether the job has ended, or waits for someone. */
 function isSettled({ state, finished_at }: JobView): boolean {
   return finished_at !== null || state === "waiting";
 }
 
-/** The button for an unfinished job; absent when the browser has no notifications. */
+/**
+ * The button that asks the browser for a notification when the job has ended or waits; absent for
+ * another job, and when the browser has no notifications. The browser asks for permission only
+ * after a click.
+ */
 function Notify({ job }: { job: JobView }): JSX.Element | null {
   const wanted = useSignal(false);
   const refused = useSignal(false);

@@ -114,8 +114,6 @@ function TaskDetail({ line, job }: { line: Line; job: JobView }): JSX.Element {
   );
 }
 
-// The times of each attempt, computed from the agent's answers.
-
 /** A chain of a job. */
 type Phase = Schemas["SummaryTask"]["phase"];
 

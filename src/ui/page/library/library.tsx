@@ -269,12 +269,12 @@ function whereText({ place, folder }: LibraryFile): string {
   return place === "upload" ? "uploads" : folder ?? "";
 }
 
-// Actions on a file. The operator's own files are never removed.
-
 /** Actions that need a confirmation. */
 type FileAction = "verify" | "remove";
 
-/** The actions on a file; none for a read-only caller. */
+/**
+ * The actions on a file; none for a read-only caller. The operator's own files are never removed.
+ */
 function FileActions(
   { file, onAsk }: { file: LibraryFile; onAsk: (action: FileAction) => void },
 ): JSX.Element | null {

@@ -211,8 +211,6 @@ function useLeave(
   };
 }
 
-// Opens a machine's screen: a single-use ticket, the password, the viewer; and all again when the connection is lost.
-
 /** The state of a screen. After `lost`, which says why, it is opened again. */
 type ScreenState =
   | { readonly kind: "connecting" }
@@ -224,8 +222,10 @@ const RETRY_FIRST_MS = 500;
 const RETRY_MAX_MS = 15_000;
 
 /**
- * Keeps the screen of a machine open in a box until it is closed.
- * @param look checks whether the console listens: after the screen was lost, and before it is opened again
+ * Keeps the screen of a machine open in a box until it is closed: gets a single-use ticket and the
+ * password, opens the viewer, and all again when the connection is lost.
+ * @param look checks whether the console listens: after the screen was lost, and before it is
+ * opened again
  */
 function openConnection(uuid: string, box: HTMLElement, look: () => Promise<boolean>) {
   const state = signal<ScreenState>({ kind: "connecting" });

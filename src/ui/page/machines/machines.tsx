@@ -218,8 +218,6 @@ function HostCell({ machine }: { machine: ListedMachine }): JSX.Element {
   );
 }
 
-// The machines of the hosts, read at the start and again when a job of a machine has started or ended.
-
 /** A machine as the list shows it. */
 interface ListedMachine extends Readonly<Schemas["Machine"]> {
   /** When another host reported it; null for a machine of the agent's own host. */
@@ -243,7 +241,8 @@ const READ_DELAY_MS = 250;
 const KEPT_SECONDS = 86_400;
 
 /**
- * The list of a page: first the one kept by the agent, since vmadm may take seconds on a host with hundreds of
+ * The list of a page, read at the start and again when a job of a machine has started or ended:
+ * first the one kept by the agent, since vmadm may take seconds on a host with hundreds of
  * machines, then vmadm's answer.
  * @param onRead called whenever the list was read: other parts of the page may have changed too
  */

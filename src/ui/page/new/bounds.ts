@@ -3,8 +3,7 @@
 
 import { read, send } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { type JsonObject } from "./json_text.ts";
-import { valueAt } from "./draft.ts";
+import { type JsonObject, valueAt } from "./draft.ts";
 
 /** The bounds of one property. */
 export interface Bound {

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { Button } from "../../part/controls.tsx";
 import { sizeText } from "../../part/device.tsx";
 import { type Bounds, firstDisk, firstNic } from "./bounds.ts";
-import { fieldText, objectsAt, type Path, valueAt } from "./draft.ts";
+import { fieldText, type JsonObject, objectsAt, type Path, valueAt } from "./draft.ts";
 import {
   ChoiceField,
   type FormContext,
@@ -13,7 +13,6 @@ import {
   NumberField,
   TextField,
 } from "./field.tsx";
-import type { JsonObject } from "./json_text.ts";
 
 interface DevicesProps {
   readonly form: FormContext;

@@ -2,7 +2,10 @@
 // Anything the form does not know is kept.
 
 import { type Signal, signal } from "@preact/signals";
-import { type JsonObject, readText, type TextProblem } from "./json_text.ts";
+import { jsonMistake } from "../../../domain/json_problem.ts";
+
+/** A JSON object as parsed; its values are not checked. */
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** The place of a value in the request: names, and indexes of lists. */
 export type Path = readonly (string | number)[];
@@ -137,4 +140,34 @@ export function pathText(path: Path): string {
     typeof step === "number" ? `[${step}]` : at === 0 ? step : `.${step}`
   )
     .join("");
+}
+
+/** Why a text is not JSON. */
+interface TextProblem {
+  readonly message: string;
+  /** Number of characters before the problem. */
+  readonly at: number;
+  /** Of that place, from 1. */
+  readonly line: number;
+  readonly column: number;
+}
+
+type TextValue =
+  | { readonly kind: "value"; readonly value: unknown }
+  | { readonly kind: "broken"; readonly problem: TextProblem };
+
+/**
+ * Parses a JSON text while it is being typed, or finds the character at which it is broken, in the
+ * same words in every browser.
+ */
+function readText(text: string): TextValue {
+  try {
+    return { kind: "value", value: JSON.parse(text) as unknown };
+  } catch {
+    const mistake = jsonMistake(text) ??
+      { at: 0, line: 1, column: 1, found: "a text", expected: "JSON" };
+    const { at, line, column, found, expected } = mistake;
+    const message = `Line ${line}, column ${column}: found ${found}, expected ${expected}`;
+    return { kind: "broken", problem: { at, line, column, message } };
+  }
 }

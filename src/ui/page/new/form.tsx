@@ -4,11 +4,10 @@ import type { JSX } from "preact";
 import { useHostChoices } from "../../part/hosts.tsx";
 import type { Bounds } from "./bounds.ts";
 import { DiskFields, hintOf, NicFields } from "./devices.tsx";
-import { valueAt } from "./draft.ts";
+import { type JsonObject, valueAt } from "./draft.ts";
 import { ChoiceField, type FormContext, NumberField, TextField } from "./field.tsx";
 import { MediumFields } from "./medium.tsx";
 import { objectsAt } from "./draft.ts";
-import type { JsonObject } from "./json_text.ts";
 
 interface RequestFormProps {
   readonly form: FormContext;

@@ -17,9 +17,8 @@ import {
   type OpenLibrary,
   openLibrary,
 } from "../library/library_list.ts";
-import { type Draft, fieldText, objectsAt, valueAt } from "./draft.ts";
+import { type Draft, fieldText, type JsonObject, objectsAt, valueAt } from "./draft.ts";
 import { ChoiceField, type FormContext, idOf, TextField } from "./field.tsx";
-import type { JsonObject } from "./json_text.ts";
 
 /** The ways to name a medium. */
 type Way = "library" | "upload" | "index" | "url";

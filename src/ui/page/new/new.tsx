@@ -14,6 +14,7 @@ import {
   type Draft,
   fieldText,
   forgetDraft,
+  type JsonObject,
   keptDraft,
   openDraft,
   textOf,
@@ -21,7 +22,6 @@ import {
 } from "./draft.ts";
 import { idOf } from "./field.tsx";
 import { RequestForm } from "./form.tsx";
-import type { JsonObject } from "./json_text.ts";
 import { dryRunOf, isBusy, Making, openOrder, type Order, type Refusal } from "./order.tsx";
 
 /** The form, or the job of the order that the address names. */
@@ -295,8 +295,6 @@ function Commands({ order, draft }: { order: Order; draft: Draft }): JSX.Element
   );
 }
 
-// The request as JSON beside its form; each changes the other.
-
 /** The id of the text. */
 const EDITOR_ID = "request-json";
 const PROBLEM_ID = `${EDITOR_ID}-problem`;
@@ -304,7 +302,7 @@ const PROBLEM_ID = `${EDITOR_ID}-problem`;
 const ROWS_MIN = 18;
 const ROWS_MAX = 44;
 
-/** The text, and where it is broken. */
+/** The request as JSON, and where it is broken. Form and text each change the other. */
 function Editor({ draft, disabled }: { draft: Draft; disabled: boolean }): JSX.Element {
   const box = useRef<HTMLTextAreaElement>(null);
   const problem = draft.problem.value;

@@ -5,8 +5,7 @@ import { signal } from "@preact/signals";
 import { type Call, fieldErrorsOf, pause, send, statusOf, wordsOf } from "../../client/client.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
 import { announce, go, nameTab } from "../../browser.ts";
-import { type Draft, forgetDraft } from "./draft.ts";
-import type { JsonObject } from "./json_text.ts";
+import { type Draft, forgetDraft, type JsonObject } from "./draft.ts";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { Banner } from "../../part/controls.tsx";
@@ -202,8 +201,6 @@ function errorsOf(state: OrderState): ReadonlyMap<string, string> {
     ),
   );
 }
-
-// A machine that is being created: the steps of its job, live, and its screen as soon as it runs.
 
 interface MakingProps {
   readonly job_uuid: string;

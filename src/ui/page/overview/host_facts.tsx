@@ -114,8 +114,6 @@ function Walls({ walls: { value, error } }: { walls: HostPage["walls"] }): JSX.E
   );
 }
 
-// The agent's answer about its host, with jobs by hour and failed jobs. Read at the start, and again after events.
-
 /** The answer to GET /agent/v1/host. */
 export type HostPage = Schemas["Host"];
 
@@ -128,7 +126,10 @@ const DAY_MS = 86_400_000;
 /** Failed jobs to show; the list of jobs has all of them. */
 const FAILED_SHOWN = 5;
 
-/** The host as a page shows it. */
+/**
+ * The host as a page shows it, with jobs by hour and failed jobs. Read at the start, and again
+ * after events.
+ */
 export function openHostView() {
   const host = signal<HostPage | undefined>(undefined);
   const hours = signal<Schemas["HourlyStats"]["hours"] | undefined>(undefined);

@@ -295,8 +295,6 @@ function Failed({ jobs, hours }: FailedProps): JSX.Element {
   );
 }
 
-// How jobs ended, hour by hour, as a row of small bars.
-
 type Hours = Schemas["HourlyStats"]["hours"];
 
 /** The outcomes that are drawn, from the bottom up. */
@@ -307,7 +305,7 @@ const HEIGHT = 56;
 /** Smallest height of a bar that is not zero, so that it stays visible. */
 const HEIGHT_MIN = 3;
 
-/** The bars; screen readers get the sums. */
+/** How jobs ended, hour by hour, as a row of small bars; screen readers get the sums. */
 function Sparkline({ hours }: { hours: Hours }): JSX.Element {
   const totals = hours.map((hour) => OUTCOMES.reduce((sum, outcome) => sum + hour[outcome], 0));
   const most = Math.max(1, ...totals);

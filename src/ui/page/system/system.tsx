@@ -151,11 +151,9 @@ function policyText(name: string, value: number | string | readonly string[]): s
   return name === "forbid_property" ? "none" : "any";
 }
 
-// Every setting in effect, with its origin. The filter is part of the address.
-
 type Config = Answers["GET /agent/v1/config"];
 
-/** The settings; those that somebody set are marked. */
+/** Every setting in effect, with its origin; those that somebody set are marked. */
 function Settings({ config: { settings, waiting } }: { config: Config }): JSX.Element {
   const { query } = place.value;
   const search = searchText();
@@ -216,8 +214,6 @@ function SettingLine({ setting }: { setting: Config["settings"][number] }): JSX.
   );
 }
 
-// The doctor's findings, only on request: it starts programs and reads the whole database.
-
 /** To be run on the agent's host: the agent itself repairs nothing on request. */
 const FIX_COMMAND = "zonewright doctor --fix";
 
@@ -233,7 +229,7 @@ const OUTCOMES = [
   { outcome: "skipped", state: "canceled" },
 ] as const;
 
-/** The button, and the findings. */
+/** The doctor's findings, only on request: it starts programs and reads the whole database. */
 function Doctor(): JSX.Element {
   const findings = useSignal<Findings | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);

@@ -200,14 +200,15 @@ function Jobs({ workflow: { name }, jobs }: JobsProps): JSX.Element {
   );
 }
 
-// The form that runs a workflow: a field for each param that its jobs had, or all params as JSON.
-
 interface RunFormProps {
   readonly workflow: Workflow;
   readonly fields: readonly ParamField[];
 }
 
-/** Runs a workflow, and then shows the new job. */
+/**
+ * Runs a workflow, and then shows the new job. It has a field for each param that its jobs had, or
+ * all params as JSON.
+ */
 function RunForm({ workflow, fields }: RunFormProps): JSX.Element {
   const asJson = useSignal(fields.length === 0);
   const values = useSignal<Readonly<Record<string, string>>>(

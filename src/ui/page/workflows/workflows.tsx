@@ -97,8 +97,6 @@ function Workflows({ workflows }: { workflows: readonly Workflow[] }): JSX.Eleme
   );
 }
 
-// Creates a workflow from its JSON; the agent checks it first.
-
 const EXAMPLE = `{
   "name": "hello",
   "chain": [
@@ -112,7 +110,10 @@ const EXAMPLE = `{
 /** The agent's judgement of the text: what it would store, or why not. */
 type Verdict = { readonly kind: "good" | "bad"; readonly title: string };
 
-/** The form; it stays open until it is closed. */
+/**
+ * Creates a workflow from its JSON; the agent checks it first. The form stays open until it is
+ * closed.
+ */
 function NewWorkflow({ onClose }: { onClose: () => void }): JSX.Element {
   const text = useSignal(EXAMPLE);
   const said = useSignal<Verdict | undefined>(undefined);
