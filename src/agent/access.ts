@@ -9,12 +9,8 @@ import type { Access } from "../http/request/caller.ts";
 import type { AuditTrail } from "../http/request/caller.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/listen/server.ts";
-import {
-  groupNumber,
-  readTlsIdentity,
-  type SocketRights,
-  type TlsIdentity,
-} from "../http/listen/listener.ts";
+import { readTlsIdentity, type TlsIdentity } from "../http/listen/listener.ts";
+import { groupNumber, type SocketRights } from "../http/listen/socket_file.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";

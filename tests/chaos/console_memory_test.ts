@@ -2,7 +2,7 @@
 // longer than any memory. What a console has not taken waits with its sender.
 
 import { assert, AssertionError } from "@std/assert";
-import { OPCODE } from "../../src/http/console/socket.ts";
+import { OPCODE } from "../../src/http/console/frames.ts";
 import { consoleUrl, UPGRADE } from "../http/console_client.ts";
 import { clientFrame } from "../http/client_frames.ts";
 import { type ChaosAgent, length } from "./agent_under_chaos.ts";

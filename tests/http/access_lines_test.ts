@@ -1,7 +1,7 @@
 // Lines about the requests of one caller: by themselves, and counted together.
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { CALLER_LINES_MAX, openAccessLines } from "../../src/http/request/request_id.ts";
+import { CALLER_LINES_MAX, openAccessLines } from "../../src/http/request/access_lines.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { type LogFields, openLog } from "../../src/metrics/log.ts";
 import { withHttpAgent } from "./http_agent.ts";

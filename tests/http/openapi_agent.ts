@@ -21,7 +21,8 @@ import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import type { ServedAgent } from "../../src/http/served_agent.ts";
 import { metricsRoutes, readinessRoutes } from "../../src/http/routes/monitoring.ts";
-import { imageSearchRoutes, indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
+import { imageSearchRoutes } from "../../src/http/routes/index/images.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
 import { HOST_UUID } from "../../src/http/openapi/hosts.ts";
 import {

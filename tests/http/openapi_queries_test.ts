@@ -9,7 +9,7 @@ import { type Fields, object } from "../../src/domain/description/object.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { MEDIA_HOST_FIELDS } from "../../src/http/peers/forwarding.ts";
 import { readQuery } from "../../src/http/request/query.ts";
-import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/index/mirror.ts";
+import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/index/images.ts";
 import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events/events.ts";
 import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
 import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.ts";

@@ -1,7 +1,7 @@
 // Sessions of a browser: what a cookie allows, what it does not, and when it ends.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { openSessions, SESSION_SECONDS } from "../../src/http/request/access.ts";
+import { openSessions, SESSION_SECONDS } from "../../src/http/request/sessions.ts";
 import { type Answer, BODY, type HttpAgent, newJob, newWorkflow } from "./http_agent.ts";
 import { ADMIN, bearer, READ, UNKNOWN, withTokens } from "./token_agent.ts";
 

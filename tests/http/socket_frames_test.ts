@@ -9,7 +9,7 @@ import {
   type FramePart,
   OPCODE,
   openFrameReader,
-} from "../../src/http/console/socket.ts";
+} from "../../src/http/console/frames.ts";
 import { clientFrame, joined } from "./client_frames.ts";
 
 const text = (words: string) => new TextEncoder().encode(words);

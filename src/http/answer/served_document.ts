@@ -1,5 +1,6 @@
-// One document as finished answers: one for each encoding, and one 304 for each entity tag. They are made on
-// the first request and kept; each request gets a clone, which shares the bytes.
+// One document as finished answers: one for each encoding, and one 304 for each entity tag. They are made on the
+// first request and kept; each request gets a clone, which shares the bytes. Which one it gets depends on what the
+// caller has already, and on the encoding that it prefers.
 
 import type { IndexDocument } from "../../store/store.ts";
 import { PART_BYTES } from "../../store/stored_text.ts";
@@ -197,8 +198,6 @@ async function brotli(body: Uint8Array): Promise<Uint8Array> {
     });
   });
 }
-
-// Conditional requests and encodings: what a caller has already, and the encoding it prefers.
 
 /** RFC 9110 section 5.6.7: the current form, and two obsolete ones. */
 const HTTP_DATES = [

@@ -277,9 +277,6 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
   }
 }
 
-// Turns of the event loop for the pieces of large answers. Connections with room all ask for pieces at once;
-// served in one turn, a hundred of them would block every other request for seconds.
-
 /**
  * Milliseconds after which the runtime polls its sockets. While busy it does so only in every 61st turn; it
  * does so at once when it waits, even for no time.
@@ -290,7 +287,11 @@ const DEAF_MS_MAX = 20;
 let lastTurn: Promise<void> = Promise.resolve();
 let lookedAtMs = 0;
 
-/** A turn for one piece, after all requested before. */
+/**
+ * A turn of the event loop for one piece, after all requested before. Connections with room all ask
+ * for pieces at once; served in one turn, a hundred of them would block every other request for
+ * seconds.
+ */
 function ownTurn(): Promise<void> {
   return lastTurn = lastTurn.then(nextTurn);
 }
@@ -306,14 +307,15 @@ async function nextTurn(): Promise<void> {
   lookedAtMs = performance.now();
 }
 
-// What a caller may see of stored texts: administrators everything, others no secrets.
-
 /** The member of a job of which every value is a secret. */
 const SECRET_MEMBER = { job: "params", other: undefined } as const;
 /** Fields that are secret as a whole: the URL of a callback often contains a token. */
 const SECRET_FIELD = { job: ["callback_url"], other: [] } as const;
 
-/** How texts are shown to the caller of a request. */
+/**
+ * How texts are shown to the caller of a request: to administrators whole, to others without
+ * secrets.
+ */
 export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): Shown {
   return seesSecrets(c.get("caller")) ? textBytes : (text) => maskedBytes(text, kind);
 }

@@ -6,7 +6,8 @@
 // pointer events never fill that buffer.
 
 import type { ConsoleStream } from "../machine_access.ts";
-import { CLOSE, type ConsoleSocket, FrameError } from "./socket.ts";
+import type { ConsoleSocket } from "./socket.ts";
+import { CLOSE, FrameError } from "./frames.ts";
 import { LOST_ACCESS } from "../request/caller.ts";
 
 /** Bytes of one read from a console. */

@@ -10,11 +10,10 @@ import {
   type ConnectionOrigin,
   type ListenPlace,
   type OpenListener,
-  OWNER_ONLY,
   placeText,
-  type SocketRights,
   type TlsIdentity,
 } from "./listener.ts";
+import { OWNER_ONLY, type SocketRights } from "./socket_file.ts";
 import { absent } from "../../runtime/regular_file.ts";
 import { errorResponse } from "../answer/error_response.ts";
 import { headAnswer } from "../request/request_id.ts";

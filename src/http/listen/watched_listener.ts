@@ -8,7 +8,6 @@ import { closeConnection, type ConnectionRelay, relayConnections } from "./conne
 import {
   type Answering,
   BACKLOG,
-  bindSocket,
   cannotListen,
   keepAccepting,
   type ListenPlace,
@@ -17,6 +16,7 @@ import {
   peerNetwork,
   SWITCHING,
 } from "./listener.ts";
+import { bindSocket } from "./socket_file.ts";
 import { within } from "../../runtime/waiting.ts";
 import {
   type ConnectionHandling,
@@ -212,12 +212,13 @@ async function turnAway(connection: Deno.Conn, secure: boolean): Promise<void> {
   }
 }
 
-// One accepted connection served by its own Deno.serve, for runtimes that cannot serve single connections.
-// The server listens on a unix socket in a private folder; both are removed as soon as the agent has
-// connected, so no other program gets there. The agent relays the bytes, and can therefore close the
-// caller's connection, which Deno.serve would keep for as long as the caller likes.
-
-/** Serves one connection; request.url has the scheme `http+unix:`, and the Host of the request. */
+/**
+ * Serves one accepted connection by its own Deno.serve, for runtimes that cannot serve single
+ * connections. The server listens on a unix socket in a private folder; both are removed as soon as
+ * the agent has connected, so no other program gets there. The agent relays the bytes, and can
+ * therefore close the caller's connection, which Deno.serve would keep for as long as the caller
+ * likes. request.url has the scheme `http+unix:`, and the Host of the request.
+ */
 function serveRelayed(
   connection: Deno.Conn,
   handling: ConnectionHandling,

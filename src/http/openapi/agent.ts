@@ -30,8 +30,6 @@ import {
   queryParameters,
 } from "./operation.ts";
 
-// The host: what `zonewright status` and the console show first.
-
 const READ_AT = "2026-11-20T13:20:00.000Z";
 
 function readingOf<T>(value: T): { read_at: Instant; error: null; value: T } {
@@ -344,8 +342,6 @@ export const AGENT: OpenapiPart = {
     },
   },
 };
-
-// Browser sessions in the OpenAPI document.
 
 const SESSION_EXAMPLE: ShapeOf<typeof SESSION> = {
   caller: "token:console",

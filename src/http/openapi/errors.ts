@@ -1,4 +1,5 @@
-// Errors in the OpenAPI document: their schema, their headers, and a response for each status.
+// Errors in the OpenAPI document: for each status, the cases in which a request is refused, with an example of each;
+// their schema, their headers, and a response for each status.
 
 import { FIELD_ERROR } from "../../domain/description/description.ts";
 import { ERROR } from "../answer/error_response.ts";
@@ -7,8 +8,6 @@ import type { JsonObject } from "../../domain/json.ts";
 import { schemaRef } from "../../domain/description/answer.ts";
 import { headerRef } from "./operation.ts";
 import { tooManyRequests } from "../request/head_check.ts";
-
-// The errors as data: for each status, the cases in which a request is refused, with an example of each.
 
 type RefusalStatus = ErrorStatus;
 

@@ -1,14 +1,12 @@
-// The mirrored image index of document 1 in the OpenAPI document. Its schemas are those of the built-in
-// description, converted from OpenAPI 3.0 to 3.1.
+// The mirrored image index of document 1 in the OpenAPI document. Its schemas are those of the built-in description,
+// converted from OpenAPI 3.0 to 3.1. Open enumerations are a choice between the known words and any other text;
+// closed ones are plain enumerations. No schema forbids further fields: clients ignore fields they do not know. The
+// examples are documents of the sample index, cut down to one entry of each kind.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { refusals } from "./errors.ts";
 import { listOf, schemaRef, TEXT } from "../../domain/description/answer.ts";
 import { CONDITIONS, emptyAnswer, inPath, jsonAnswer, type OpenapiPart } from "./operation.ts";
-
-// The schemas of document 1 as OpenAPI 3.0.3. Open enumerations are a choice between the known words and any
-// other text; closed ones are plain enumerations. No schema forbids further fields: clients ignore fields
-// they do not know.
 
 const NULLABLE_TEXT: JsonObject = { type: "string", nullable: true };
 const NULLABLE_BOOLEAN: JsonObject = { type: "boolean", nullable: true };
@@ -176,8 +174,6 @@ const FILES: JsonObject = {
 
 /** Every schema of document 1, by name. */
 export const INDEX_SCHEMAS: JsonObject = { ...WORDS, ...TREE, ...FILES };
-
-// The examples: documents of the sample index, cut down to one entry of each kind.
 
 const PUBLISHED_AT = "2026-11-01T00:00:00Z";
 

@@ -1,4 +1,5 @@
-// Jobs in the OpenAPI document: creating, reading and changing them.
+// Jobs in the OpenAPI document: creating, reading and changing one, repeating finished ones, and changing many at
+// once.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { JOB as JOB_SHAPE } from "../../domain/job/wire.ts";
@@ -88,8 +89,6 @@ const JOB_INFO_PATHS: OpenapiPart["paths"] = {
     },
   },
 };
-
-// Repeating finished jobs, and changing many jobs at once.
 
 const NEXT_UUID = "9a4b8f52-7d1e-4c63-8a5f-1e0c7b2d6f93";
 const OTHER_UUID = "e3d0c9a7-64b1-4f28-9c5e-8b7a6d1f2c04";

@@ -38,8 +38,6 @@ import { MEDIUM_SHA256 } from "./media.ts";
 import { CONSOLE, CONSOLE_QUERY_FIELDS } from "../routes/machines/console.ts";
 import { CONSOLE_TICKET } from "../routes/machines/console_ticket.ts";
 
-// Actions on an existing machine, and its console.
-
 const BY_UUID: JsonObject[] = [parameterRef("MachineUuid")];
 const KEPT = ["Location", "Idempotency-Replayed"];
 const TICKET = "zwc_3q2-7wAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaG";
@@ -199,8 +197,6 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
     },
   },
 };
-
-// Leftovers: what failed jobs have left on the host.
 
 const EXAMPLE: ShapeOf<typeof LEFTOVER> = {
   uuid: MACHINE_UUID,

@@ -160,8 +160,6 @@ export const MEDIA_FILES: OpenapiPart = {
   },
 };
 
-// The media library and its uploads.
-
 const NAME = "installer-13.iso";
 /** The content of the example upload, and the header fields that describe it. */
 const BYTES = "The bytes of the file.";

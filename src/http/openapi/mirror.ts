@@ -2,15 +2,13 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import {
-  IMAGE_PAGE,
-  IMAGE_QUERY_FIELDS,
   INDEX_PREVIEW,
   INDEX_PROGRESS,
   INDEX_STATUS,
   INDEX_SYNC,
   INDEX_SYNCING,
-  LISTED_IMAGE,
 } from "../routes/index/mirror.ts";
+import { IMAGE_PAGE, IMAGE_QUERY_FIELDS, LISTED_IMAGE } from "../routes/index/images.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_tree.ts";
 import { schemaRef, type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
@@ -87,8 +85,6 @@ export const MIRROR: OpenapiPart = {
     },
   },
 };
-
-// The search of the image index in the OpenAPI document.
 
 const FILTERS: JsonObject[] = queryParameters(IMAGE_QUERY_FIELDS, {
   distro: "zonewright-sample",

@@ -1,5 +1,6 @@
-// Builders for the parts of the OpenAPI document: references, parameters, bodies and answers. The parts
-// themselves are data; these functions add what OpenAPI requires around them.
+// Builders for the parts of the OpenAPI document: references, parameters, headers, bodies and answers. The parts
+// themselves are data; these functions add what OpenAPI requires around them. The schemas of bodies and queries are
+// derived from the descriptions that check them, with the limits that the operator has configured.
 
 import { type Shape, TEXT } from "../../domain/description/answer.ts";
 import type { Fields } from "../../domain/description/object.ts";
@@ -94,8 +95,6 @@ export function emptyAnswer(description: string, headers: readonly string[] = []
     headers: Object.fromEntries(names.map((name) => [name, headerRef(name)])),
   };
 }
-
-// The headers of requests and answers.
 
 /** `components.headers`, by the names of the headers. */
 export const HEADERS: JsonObject = {
@@ -209,9 +208,6 @@ export const CONDITIONS: JsonObject[] = [
   parameterRef("IfNoneMatch"),
   parameterRef("IfModifiedSince"),
 ];
-
-// The schemas of request bodies and queries, derived from the descriptions that check them, with the limits
-// that the operator has configured.
 
 /** The configured limits and policy. */
 export interface AgentBounds {

@@ -26,8 +26,6 @@ import { CONSOLE } from "../routes/machines/console.ts";
 import { CONSOLE_TICKET } from "../routes/machines/console_ticket.ts";
 import { MACHINE_READ, VNC_ADDRESS, VNC_INFO } from "../routes/machines/machines.ts";
 
-// Machines.
-
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
 /** The job that made it. */
@@ -111,8 +109,6 @@ export const MACHINE_SCHEMAS: JsonObject = {
   ConsoleTicket: CONSOLE_TICKET,
   MachineStarted: MACHINE_STARTED,
 };
-
-// Jobs and what they report.
 
 /** The job of the examples. */
 export const JOB_UUID = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
@@ -201,8 +197,6 @@ export const JOB_SCHEMAS: JsonObject = {
     additionalProperties: true,
   },
 };
-
-// The views of jobs: summaries, failed attempts and logs.
 
 const FAILED_AT = "2026-01-31T18:30:02.120Z";
 

@@ -1,5 +1,6 @@
 // Calls to other agents: a request about a machine of another host goes to the agent of that host, which answers as
-// if the caller had asked it directly. No request is forwarded twice.
+// if the caller had asked it directly. Its answer is passed on to the caller, or turned into an error that names its
+// host. No request is forwarded twice.
 
 import { sha256Hex } from "../../domain/digest.ts";
 import {
@@ -168,8 +169,6 @@ async function fetchAnswer(
     throw notReached(host, url, error);
   }
 }
-
-// The answer of another agent: passed on to the caller, or turned into an error that names its host.
 
 /** Longest answer, bytes; lists of media are the longest. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;

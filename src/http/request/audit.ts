@@ -1,8 +1,10 @@
-// The record of who changed what: one line for every call that may change something, refused or not. It says
-// who called what and how it ended, never what was sent. For busy callers the log only counts the lines; the
-// trail has each of them.
+// The record of who changed what: one line for every call that may change something, refused or not. It says who
+// called what and how it ended, never what was sent. For busy callers the log only counts the lines; the trail has
+// each of them. It is a file of JSON lines, readable only by its owner, and reopened when the configuration is
+// reloaded, so that logadm and logrotate can move it.
 
-import { type AccessLines, callKind, METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
+import { METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
+import { type AccessLines, callKind } from "./access_lines.ts";
 import type { MiddlewareHandler } from "hono";
 import { AgentError, systemReason } from "../../domain/error.ts";
 import { jsonLine } from "../../domain/json.ts";
@@ -43,10 +45,6 @@ export function audited({ log, lines, now, trail }: AuditDependencies): Middlewa
   };
 }
 
-// The audit trail as a file of JSON lines, readable only by its owner. An entry is in the file before its
-// call is answered; concurrent entries share one write. The file is reopened when the configuration is
-// reloaded, so that logadm and logrotate can move it.
-
 const FILE_MODE = 0o600;
 const LINE_END = 0x0a;
 
@@ -64,7 +62,10 @@ interface AuditFileOptions {
   readonly lost: (entries: number) => void;
 }
 
-/** Opens no file until reopen() is called. */
+/**
+ * Opens no file until reopen() is called. An entry is in the file before its call is answered;
+ * concurrent entries share one write.
+ */
 export function openAuditFile({ log, lost }: AuditFileOptions): AuditFile {
   let file: LineFile | undefined;
   let waiting: string[] = [];

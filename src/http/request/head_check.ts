@@ -204,9 +204,6 @@ function shown(text: string): string {
   return JSON.stringify(text.slice(0, SHOWN_CHARS_MAX));
 }
 
-// Only so many requests are answered at once. More would only wait in memory, so they get a 503. Slow bodies
-// hold a place for long, so the last places are kept for requests without a body, and reading stays possible.
-
 /** One place in this many is kept for requests without a body. */
 const BODILESS_SHARE = 8;
 const BODILESS = ["GET", "HEAD"];
@@ -219,7 +216,11 @@ export function tooManyRequests(placesMax: number): AgentError {
   );
 }
 
-/** Refuses requests beyond the limit. */
+/**
+ * Refuses requests beyond the limit: more would only wait in memory, so they get a 503. Slow bodies
+ * hold a place for long, so the last places are kept for requests without a body, and reading stays
+ * possible.
+ */
 export function bounded(requestsMax: number): MiddlewareHandler<HttpEnv> {
   let underWay = 0;
   return async (c, next) => {

@@ -27,13 +27,8 @@ import { instantAfter } from "../../domain/instant.ts";
 import { TOKEN_SCOPES } from "../../domain/token.ts";
 import type { KeptReading } from "../answer/cached_reading.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
-import {
-  type BrowserSession,
-  SESSION_PATH,
-  sessionCookie,
-  type Sessions,
-  tokenOf,
-} from "../request/access.ts";
+import { SESSION_PATH, tokenOf } from "../request/access.ts";
+import { type BrowserSession, sessionCookie, type Sessions } from "../request/sessions.ts";
 import { type Access, type Caller, callerText } from "../request/caller.ts";
 import { readJson, smallBody } from "../request/body.ts";
 
@@ -165,9 +160,6 @@ function identityOf(caller: Caller): Omit<ShapeOf<typeof CALLER>, "request_id"> 
   }
 }
 
-// The session: shows who is signed in, and signs in and out. Callers need no token here, since they may
-// not have signed in yet.
-
 type SessionContext = Pick<ServedAgent, "limits" | "now">;
 
 const TOKEN_CHARS_MAX = 200;
@@ -180,7 +172,10 @@ export const signInRequest = object({
   ),
 }, { required: ["token"] });
 
-/** Showing, beginning and ending the session of a browser. */
+/**
+ * Showing, beginning and ending the session of a browser. Callers need no token here, since they
+ * may not have signed in yet.
+ */
 export function sessionRoutes(
   context: SessionContext,
   access: Access,

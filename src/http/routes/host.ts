@@ -307,8 +307,6 @@ function indexOnWire(
   };
 }
 
-// The warnings, each with a message and the command that shows more.
-
 type Warning = HostPage["warnings"][number];
 
 function warning(code: string, message: string, hint: string): Warning {

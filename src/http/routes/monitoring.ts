@@ -29,7 +29,7 @@ import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Store } from "../../store/store.ts";
 import { about, integer } from "../../domain/description/value.ts";
 import type { RequestCount } from "../../metrics/meters.ts";
-import { answeredRoute } from "../request/request_id.ts";
+import { answeredRoute } from "../request/access_lines.ts";
 import type { App } from "../listen/server.ts";
 import {
   byExecution,
@@ -82,9 +82,6 @@ export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono
   return app;
 }
 
-// Checks of what the agent depends on. Each is bounded in time, cached for a while, and never runs twice at
-// once, so that probes cannot load what they check.
-
 /** One check of `GET /readyz`. */
 export const READINESS_FINDING = whole("The result of one check.", {
   status: wordOf(["ok", "warn", "failed"]),
@@ -113,7 +110,11 @@ export interface ReadinessReport {
   readonly checks: Readonly<Record<string, ReadinessFinding>>;
 }
 
-/** @returns runs all checks that are due */
+/**
+ * Checks of what the agent depends on. Each is bounded in time, cached for a while, and never runs
+ * twice at once, so that probes cannot load what they check.
+ * @returns runs all checks that are due
+ */
 export function openReadiness(
   checks: Readonly<Record<string, ReadinessCheck>>,
   clocks: ReadingClocks,
@@ -136,8 +137,6 @@ function findingOf(reading: KeptReading<ReadinessFinding>): ReadinessFinding {
   return reading.error === null ? reading.value : { status: "failed", detail: reading.error };
 }
 
-// /metrics, and the request counters: each request counts under the pattern of its route, or under `none`.
-
 /** Index documents of the fast path; see index/documents.ts. */
 const FAST_PATH_ROUTE = "/v1/*";
 
@@ -151,7 +150,10 @@ export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<H
   return app;
 }
 
-/** Counts requests of the application. It comes before everything that may refuse them. */
+/**
+ * Counts requests of the application, each under the pattern of its route, or under `none`. It
+ * comes before everything that may refuse them.
+ */
 export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const beganMs = performance.now();
@@ -191,8 +193,6 @@ export function countedFastPath(
     },
   };
 }
-
-// /stats: how many jobs are in each execution, by age, and how jobs ended, hour by hour.
 
 /** A value for each way in which jobs end. */
 export function byEnd<T>(valueOf: (execution: FinalExecution) => T): Record<FinalExecution, T> {

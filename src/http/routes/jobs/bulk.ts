@@ -1,5 +1,6 @@
-// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed alone, so
-// a refusal does not affect the others.
+// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed alone, so a
+// refusal does not affect the others. POST /agent/v1/jobs/prune removes finished jobs by age now, as the agent itself
+// does by the setting `keep_finished`.
 
 import {
   COUNT,
@@ -186,8 +187,6 @@ async function changeMany<Done>(
   return { matched: uuids.length, done: inOrder(done), refused: inOrder(refused), more };
 }
 
-// The bodies of these calls, and the selection of their jobs.
-
 /** Jobs that one call may change. */
 const JOBS_OF_A_CALL_MAX = 1000;
 /** Jobs that are read from the store at a time. */
@@ -277,9 +276,6 @@ async function selectJobs(
   }
   return { uuids: [...found], more: false };
 }
-
-// POST /agent/v1/jobs/prune: removes finished jobs by age now. The agent itself does so by the setting
-// `keep_finished`.
 
 const PRUNED_OF_A_CALL_MAX = 1000;
 /** A hundred years, the most that the agent's calendar holds, in seconds. */

@@ -129,8 +129,6 @@ async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Re
   return await answerJob(c, { text, showing }, context);
 }
 
-// GET /jobs: the filter and the page in its query.
-
 /** The query of GET /jobs; every other key names one of the params. */
 export const JOB_QUERY_FIELDS = {
   execution: about("Only jobs in this state.", anyExecution),
@@ -139,7 +137,7 @@ export const JOB_QUERY_FIELDS = {
 };
 
 /**
- * Newest first; `X-Count` is the number of jobs on all pages.
+ * GET /jobs, newest first; `X-Count` is the number of jobs on all pages.
  * @throws {AgentError} `forbidden` for a filter by a param that the caller may not see
  */
 async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
@@ -226,9 +224,6 @@ function jobPages(
   };
 }
 
-// GET /jobs/:job_uuid/wait: answers with the job once it is finished or waiting, or when the time is up, so
-// that clients need not poll.
-
 const TIMEOUT_SECONDS = 30;
 const TIMEOUT_SECONDS_MAX = 60;
 /** The query of the wait. */
@@ -242,7 +237,10 @@ export const WAIT_FIELDS = {
 /** The row is read again after this time even without a hint, since hints may be lost. Milliseconds. */
 const LOOK_MS_MAX = 1_000;
 
-/** Makes the handler, which counts the waiting requests. */
+/**
+ * Makes the handler of GET /jobs/:job_uuid/wait, which counts the waiting requests. It answers with
+ * the job once it is finished or waiting, or when the time is up, so that clients need not poll.
+ */
 function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Response> {
   let waiting = 0;
   return async (c) => {

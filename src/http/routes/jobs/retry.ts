@@ -1,5 +1,6 @@
-// POST /agent/v1/jobs/:job_uuid/retry: creates a new job from a finished one. Each names the other. A job is
-// retried once; after that, retry the newer job.
+// POST /agent/v1/jobs/:job_uuid/retry: creates a new job from a finished one, from the beginning, or from one of its
+// tasks with the results of those before it. Each names the other. A job is retried once; after that, retry the newer
+// job.
 
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument, unreachable } from "../../../domain/error.ts";
@@ -180,8 +181,6 @@ function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
   const message = `Cannot retry job ${uuid}: it was retried already, by job ${next}`;
   return new AgentError("conflict", message, { about: { kind: "job", name: String(next) } });
 }
-
-// The new job: from the beginning, or from one of its tasks with the results of those before it.
 
 /** Where a retry begins: the index of a task in the chain, or its name or uuid. */
 type From = string | number;

@@ -228,8 +228,6 @@ function libraryOnWire({ sha256, ...file }: LibraryFile): ShapeOf<typeof LIBRARY
   return { ...file, digest: sha256 === null ? null : `sha256:${sha256}` };
 }
 
-// The header fields of an upload.
-
 /** Refuses forms, which would be stored with their envelope, and compressed bodies. */
 function refuseForms(headers: Headers): void {
   const type = (headers.get("content-type") ?? "").toLowerCase();
