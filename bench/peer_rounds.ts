@@ -10,10 +10,10 @@ import {
   warmUp,
 } from "./http_rounds.ts";
 import type { LoadGenerator } from "./load_generator.ts";
-import { MemoryWatch } from "./memory_watch.ts";
 import type { HttpPeerSizes, PeerSizes } from "./peer_list.ts";
 import { newDatabase, type Service, serviceCpuMs } from "./peer_services.ts";
 import type { PreparedPeer } from "./peers.ts";
+import { treeMiB } from "./process_use.ts";
 
 function driverArgs({ peer }: PreparedPeer, order: Record<string, unknown>): string[] {
   const script = fromFileUrl(new URL(`peers/${peer.driver}`, import.meta.url));
@@ -58,7 +58,7 @@ async function emptyStore(service: Service, { peer }: PreparedPeer): Promise<str
 }
 
 /** Starts a peer that takes POST /jobs itself; its store is empty, since it is in memory. */
-export async function startHttpPeer(prepared: PreparedPeer): Promise<Contestant> {
+async function startHttpPeer(prepared: PreparedPeer): Promise<Contestant> {
   const args = driverArgs(prepared, { packages: prepared.packagesFolder });
   const process = new Deno.Command(prepared.node, { args, stdin: "piped", stdout: "piped" })
     .spawn();
@@ -101,5 +101,30 @@ export async function runHttpPeer(
     return { ...metrics, ...measureMemory(contestant), tree_peak_mib: memory.stop() };
   } finally {
     await contestant.stop();
+  }
+}
+
+const LOOK_MS = 500;
+
+/** The most memory that a process and those below it had, as far as looks now and then can tell. */
+class MemoryWatch {
+  readonly #pid: number;
+  readonly #timer: ReturnType<typeof setInterval>;
+  #mib = 0;
+
+  constructor(pid: number) {
+    this.#pid = pid;
+    this.#timer = setInterval(() => this.#look(), LOOK_MS);
+  }
+
+  /** @returns the largest sum that was seen, shared pages counted once, MiB */
+  stop(): number {
+    clearInterval(this.#timer);
+    this.#look();
+    return this.#mib;
+  }
+
+  #look(): void {
+    this.#mib = Math.max(this.#mib, treeMiB(this.#pid));
   }
 }

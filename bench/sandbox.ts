@@ -8,18 +8,45 @@ import { BINARY } from "./agent_under_test.ts";
 import { figure, type Spread, spread, spreadText, tableLines } from "./numbers.ts";
 import { withRunFolder } from "./run_folder.ts";
 import {
-  parseSandboxOptions,
-  type ProgramName,
-  SANDBOX_USAGE,
-  type SandboxOptions,
-} from "./sandbox_options.ts";
-import {
   GUESTS,
   measureSandbox,
   type SandboxFigures,
   type SandboxSizes,
   TURNS,
 } from "./sandbox_rounds.ts";
+
+const SANDBOX_USAGE = "usage: bench/sandbox.ts [--quick] [--program source|binary|both] [--json]";
+
+const PROGRAMS = ["source", "binary"] as const;
+/** A way in which guests are run. */
+type ProgramName = typeof PROGRAMS[number];
+
+interface SandboxOptions {
+  readonly quick: boolean;
+  readonly programs: readonly ProgramName[];
+  readonly json: boolean;
+}
+
+/** @throws {Error} telling what is wrong */
+function parseSandboxOptions(args: readonly string[]): SandboxOptions {
+  let [quick, json] = [false, false];
+  let programs: readonly ProgramName[] = PROGRAMS;
+  const rest = [...args];
+  for (let option = rest.shift(); option !== undefined; option = rest.shift()) {
+    if (option === "--quick") quick = true;
+    else if (option === "--json") json = true;
+    else if (option === "--program") programs = parsePrograms(rest.shift());
+    else throw new Error(`unknown option ${option}`);
+  }
+  return { quick, json, programs };
+}
+
+function parsePrograms(value: string | undefined): readonly ProgramName[] {
+  if (value === "both") return PROGRAMS;
+  const program = PROGRAMS.find((name) => name === value);
+  if (program === undefined) throw new Error(`--program wants both, ${PROGRAMS.join(" or ")}`);
+  return [program];
+}
 
 const ROUNDS = 3;
 const FULL: SandboxSizes = { seconds: 4, starts: 5, kills: 20, calls: 20_000, firsts: 15 };
