@@ -70,7 +70,8 @@ export function openTransport(
     case "local":
       return localTransport({ vmadm: config.vmadm.value, zonesRoot: config.zones.value });
     case "simulated": {
-      const simulator = join(stateDir, "simulator");
+      // Nothing is placed in a zone that is reached through a link.
+      const simulator = join(Deno.realPathSync(stateDir), "simulator");
       opened("simulated host", () => powerOffSimulator(self, simulator));
       log.warn("host simulated", { folder: simulator });
       return simulatedTransport({ self, stateDir: simulator, name: host.name });

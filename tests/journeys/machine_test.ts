@@ -251,6 +251,28 @@ eachProgram(
     }),
 );
 
+eachProgram(
+  "a simulated host in a state folder behind a link boots an ISO",
+  (program) =>
+    withFolder(async (folder) => {
+      const media = join(folder, "media");
+      await Deno.mkdir(media);
+      await Deno.writeFile(join(media, "install.iso"), isoBytes(100_000));
+      await Deno.mkdir(join(folder, "real"));
+      await Deno.symlink("real", join(folder, "link"));
+      const dev = ["--dev", "--media-dir", media];
+      const agent = await startAgentProcess(program, join(folder, "link", "state"), dev);
+      try {
+        const body = { machine: MACHINE, media: { path: "install.iso" } };
+        const posted = await agent.post("/agent/v1/machines", body);
+        assertEquals(posted.status, 202, JSON.stringify(posted.body));
+        await agent.job(String(posted.body.job_uuid), "success");
+      } finally {
+        assertEquals(await agent.stop(), 0);
+      }
+    }),
+);
+
 eachProgram("a canceled request leaves nothing", (program) =>
   withAgent(program, async (agent) => {
     await agent.simulate("fault", "slow", "400");
