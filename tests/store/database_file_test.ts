@@ -200,7 +200,7 @@ Deno.test("an older database that cannot be copied is left unchanged, without a 
   }));
 
 smallDiskTest(
-  "on a disk that takes no change a database without a log is read, and one with a log refused",
+  "on a disk that takes nothing more a database without a log is read, and one with a log refused",
   () =>
     withFolder(async (place) => {
       const folder = join(place, "state");
@@ -217,6 +217,10 @@ smallDiskTest(
           assertEquals((await backupState(folder, copy)).workflows, 1);
         });
         assertEquals((await inspectFile(copy)).workflows, 1);
+        const full = join(folder, "full");
+        await assertRejects(() => Deno.writeFile(full, new Uint8Array(8 * 1024 * 1024)));
+        assertEquals((await backupState(folder, `${copy}.2`)).workflows, 1);
+        for (const one of [full, `${path}-shm`]) await Deno.remove(one);
         await Deno.writeTextFile(`${path}-wal`, "some of the log");
         await withoutWrites(folder, async () => {
           await assertRejects(() => inspectState(folder), AgentError, "unable to open");

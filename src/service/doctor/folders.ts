@@ -67,7 +67,10 @@ export function stateFolderCheck(
   };
 }
 
-/** A disk with errors is often made read-only by the system. Only a change of the folder shows it, here to the mode that it has. */
+/**
+ * Whether the system has made the file system read-only, as it does after errors. Only a change shows that: the folder
+ * gets the mode that it has.
+ */
 async function isReadOnly(path: string, { mode }: Deno.FileInfo): Promise<boolean> {
   if (mode === null) return false;
   try {

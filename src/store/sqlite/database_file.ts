@@ -28,8 +28,8 @@ const PROBLEMS_MAX = 20;
 const PAGES_PER_STEP = 1000;
 /** Milliseconds to wait for a lock that the agent holds during a commit. */
 const BUSY_MS = 10_000;
-/** SQLite's code for a file that it cannot open or make. @see sqlite.org/rescode.html */
-const SQLITE_CANTOPEN = 14;
+/** SQLite's codes for the index of a log that it cannot make: CANTOPEN, IOERR_SHMOPEN, IOERR_SHMSIZE. */
+const NO_INDEX = [14, 4618, 4874];
 
 /**
  * Checks a database: every page, index and reference.
@@ -207,11 +207,10 @@ function openedForReading(path: string): Database {
   try {
     return withFilesOpen(new Database(path, { readonly: true }));
   } catch (error) {
-    const refused = error instanceof Error && "errcode" in error &&
-      error.errcode === SQLITE_CANTOPEN;
-    if (!refused || hasLog(path)) throw error;
-    // SQLite makes the index of a log beside the file, even for reading, which fails on a read-only file system. There
-    // is no log to read, and nothing changes the file.
+    const code = error instanceof Error && "errcode" in error ? error.errcode : undefined;
+    if (!NO_INDEX.some((one) => one === code) || hasLog(path)) throw error;
+    // SQLite makes the index of a log beside the file, even for reading, which fails on a full disk and on a read-only
+    // file system. There is no log to read, and an agent that writes one has made the index.
     return withFilesOpen(
       new Database(`${toFileUrl(resolve(path))}?immutable=1`, { readonly: true }),
     );
