@@ -336,3 +336,28 @@ Deno.test({
       await shell("systemctl stop zonewright");
     }),
 });
+
+Deno.test({
+  name: "under systemd an upgrade that was killed is repeated, and still goes back to the binary " +
+    "from before it [needs root, systemd, dist/zonewright]",
+  ignore: binary === undefined || !mayRunSystemd(),
+  fn: () =>
+    withSystemd(dirname(program), async (shell) => {
+      await install(shell);
+      await shell(`cat > /tmp/broken <<'END'\n${BROKEN}END`);
+      const killed = await shell(
+        "/usr/local/bin/zonewright upgrade /tmp/broken --unverified > /dev/null 2>&1 & " +
+          "until cmp -s /tmp/broken /usr/local/bin/zonewright; do sleep 0.1; done; " +
+          "kill -9 $!; wait $!; echo exit $?",
+      );
+      assertStringIncludes(killed, "exit 137");
+      const again = await shell(
+        "/usr/local/bin/zonewright.previous upgrade /tmp/broken --unverified 2>&1 || echo exit $?",
+      );
+      assertStringIncludes(again, "the one from before runs again, with its database");
+      assertEquals((await shell("systemctl is-active zonewright")).trim(), "active");
+      const names = await shell("ls /usr/local/bin | grep zonewright");
+      assertEquals(names.trim(), "zonewright\nzonewright.previous");
+      await shell("systemctl stop zonewright");
+    }),
+});
