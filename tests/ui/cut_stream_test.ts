@@ -196,3 +196,20 @@ browserTest(
       await page.getByText("live", { exact: true }).waitFor();
     }),
 );
+
+browserTest(
+  "an answer that breaks off is shown as such, and the page stays whole",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const job = await newJob(agent, WAITING);
+      const { page } = await browser.open(`${agent.url}/ui/jobs`);
+      const cut = { contentType: "application/json", body: '[{"name": "gz' };
+      const places = ["**/agent/v1/hosts", `**/agent/v1/jobs/${job}`];
+      for (const place of places) await page.route(place, (route) => route.fulfill(cut));
+      await page.goto(`${agent.url}/ui/jobs/${job}`);
+      await page.locator(".banner", { hasText: "The answer of the agent broke off" }).waitFor();
+      for (const place of places) await page.unroute(place);
+      await page.reload();
+      await page.locator("h1 .state-waiting").waitFor();
+    }),
+);

@@ -111,7 +111,11 @@ async function exchange(
     throw new CallError("The agent does not answer", 0);
   }
   if (response.status === 204) return { body: undefined, headers: response.headers };
-  const body: unknown = await response.json().catch(() => undefined);
+  const body: unknown = await response.json().catch((error) => {
+    if (signal?.aborted) throw error;
+    // A refusal may come from a proxy, in any form.
+    if (response.ok) throw new CallError("The answer of the agent broke off", 0);
+  });
   if (response.ok) return { body, headers: response.headers };
   // The session has ended: show the sign-in, and then the page again.
   if (response.status === 401) take(SIGNED_OUT);
