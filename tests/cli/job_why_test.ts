@@ -1,7 +1,8 @@
 // Why a job failed, and what it ended with, as `job why` and `job get` say it.
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { jobOf, resultOf, T0, uuidOf, workflowOf } from "../support/job.ts";
+import { jobOf, resultOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import type { JsonValue } from "../../src/domain/json.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import {
   claimAll,
@@ -46,6 +47,37 @@ Deno.test("job why shows the failed task, its log and what to type next", () =>
     assertEquals([state, lines?.length, next_commands?.length], ["failed", 10, 2]);
   }));
 
+/** A job of two tasks whose second fails, and whose onerror chain then ends as given. */
+async function undoneJob(agent: HttpAgent, undo: JsonValue, error: string): Promise<JobUuid> {
+  const workflow = workflowOf({ onerror: [taskOf("undo")] });
+  await agent.store.jobs.create(jobOf(2, { workflow }));
+  const uuid = uuidOf<JobUuid>(2);
+  await claimAll(agent);
+  await endTask(agent, uuid, { kind: "continue" });
+  await endTask(agent, uuid, { kind: "fail", onerror: true }, { ...resultOf("second"), error });
+  await endTask(agent, uuid, { kind: "fail", onerror: false }, {
+    ...resultOf("undo"),
+    error: undo,
+  });
+  return uuid;
+}
+
+Deno.test("job why shows the whole error, and offers no task that was undone", () =>
+  withHttpAgent(async (agent) => {
+    const error = `Cannot boot: ${"x".repeat(500)} the last line of its log`;
+    const undo = "undo_failed: dataset is busy";
+    const uuid = await undoneJob(agent, undo, error);
+    for (const command of ["why", "get"]) {
+      const { out } = await said(agent, ["job", command, uuid]);
+      assertMatch(out(), new RegExp(`^error +${error}$`, "m"), command);
+      assertMatch(out(), /^also failed +undo: undo_failed: dataset is busy$/m, command);
+      assertMatch(out(), /^next: zonewright machine leftovers {2}shows/m, command);
+      assertEquals(out().includes("--from"), false, command);
+    }
+    const json = document(await said(agent, ["job", "why", uuid, "--json"])) as { error: string };
+    assertEquals(json.error, error);
+  }));
+
 Deno.test("job why says what a job that has not failed does or waits for", () =>
   withHttpAgent(async (agent) => {
     const shown = async (uuid: string) => (await said(agent, ["job", "why", uuid])).out();
@@ -54,6 +86,7 @@ Deno.test("job why says what a job that has not failed does or waits for", () =>
     assertStringIncludes(waiting, "next: zonewright job resume ");
     const queued = await shown(await newJob(agent));
     assertMatch(queued, /^task +waits for a slot$/m);
+    assertStringIncludes(queued, "next: zonewright job list --state running  shows the jobs in");
     const done = await shown(await jobIn(agent, "succeeded"));
     assertMatch(done, /^state +succeeded$/m);
     assert(!done.includes("next:"), done);

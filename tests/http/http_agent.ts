@@ -282,7 +282,6 @@ export async function endTask(
   const job = await agent.store.jobs.get(uuid);
   const recorded = await agent.store.jobs.recordTask({
     ...await holdOf(agent, uuid),
-    phase: "chain",
     entry: {
       result: "OK",
       error: "",

@@ -148,14 +148,16 @@ const GET: Command = {
       return printer.document(sent.body);
     }
     const staleAge = sent.headers.get("x-stale") === null ? undefined : sent.headers.get("age");
-    const why = staleAge === undefined ? await readWhy(call, uuid) : unreadWhy(sent.body);
-    const job = readJob(sent.body, why.secrets);
+    const why = staleAge === undefined
+      ? await readWhy(call, uuid, sent.body)
+      : unreadWhy(sent.body);
+    const { job } = why;
     if (staleAge !== undefined) {
       const age = durationText(Number(staleAge));
       printer.note(`The database is away: this is the job of ${age} ago, its values hidden`);
     }
     if (printer.json) printer.document(job.raw);
-    else showJob(call, job, why);
+    else showJob(call, why);
   },
 };
 
@@ -164,11 +166,13 @@ function unreadWhy(body: unknown): JobWhy {
   const job = readObject(body, "the job");
   const params = isJsonObject(job.params) ? Object.keys(job.params) : [];
   const set = Object.keys(job).filter((name) => !NO_EXTRA_FIELDS.has(name));
-  return { summary: {}, secrets: new Set([...params, ...set, "result"]), hints: [] };
+  const secrets = new Set([...params, ...set, "result"]);
+  return { summary: {}, secrets, job: readJob(body, secrets), hints: [] };
 }
 
 /** Prints a job for people; JSON is printed elsewhere. */
-function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy): void {
+function showJob({ printer, terminal }: Invocation, why: JobWhy): void {
+  const { job } = why;
   const nowMs = terminal.nowMs();
   const word = (key: string): [string, string][] => {
     const text = textIn(job.raw, key);

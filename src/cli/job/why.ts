@@ -7,7 +7,7 @@ import { shellQuoted } from "../client/api_call.ts";
 import { jobNamed } from "../client/named.ts";
 import type { Command, Invocation } from "../command/command.ts";
 import { ageText, durationText, timeOfDay } from "../output/table.ts";
-import { secretsIn } from "./answer.ts";
+import { failedStep, type JobAnswer, readJob, secretsIn, type Step } from "./answer.ts";
 import { doingText } from "./list.ts";
 
 /** Lines of a log to read, and how many of them to show. */
@@ -23,30 +23,46 @@ export interface JobWhy {
   readonly summary: JsonObject;
   /** Names of fields that its workflow declares secret. */
   readonly secrets: ReadonlySet<string>;
+  /** The same job with its steps. */
+  readonly job: JobAnswer;
   /** Commands to type next. */
   readonly hints: readonly Next[];
 }
 
-/** Reads the summary of a job. @throws {AgentError} `not_found` */
-export async function readWhy({ client }: Invocation, uuid: string): Promise<JobWhy> {
-  return whyOf(readObject(await client.get(`/agent/v1/jobs/${uuid}`), "the job"));
+/** Reads the summary of a job. @param sent the job itself @throws {AgentError} `not_found` */
+export async function readWhy(
+  { client }: Invocation,
+  uuid: string,
+  sent: unknown,
+): Promise<JobWhy> {
+  return whyOf(readObject(await client.get(`/agent/v1/jobs/${uuid}`), "the job"), sent);
 }
 
-function whyOf(summary: JsonObject): JobWhy {
-  return { summary, secrets: secretsIn(summary), hints: hintsOf(summary) };
+function whyOf(summary: JsonObject, sent: unknown): JobWhy {
+  const secrets = secretsIn(summary);
+  const job = readJob(sent, secrets);
+  return { summary, secrets, job, hints: hintsOf(summary, job) };
 }
 
-/** Task and error of a failed job; nothing for other jobs. */
-export function failurePairs({ summary }: JobWhy): readonly (readonly [string, string])[] {
+/** Task and whole error of a failed job, and what failed while it was undone; nothing for other jobs. */
+export function failurePairs({ summary, job }: JobWhy): readonly (readonly [string, string])[] {
   const task = isJsonObject(summary.task) ? textIn(summary.task, "name") : undefined;
   const error = textIn(summary, "error");
+  if (error === undefined) return [];
+  const step = failedStep(job);
   return [
-    ...(error === undefined || task === undefined ? [] : [["task", task] as const]),
-    ...(error === undefined ? [] : [["error", error] as const]),
+    ...(task === undefined ? [] : [["task", task] as const]),
+    ["error", (step?.name === task ? step?.error : undefined) ?? error],
+    ...failedLater(job).map(({ name, error }) => ["also failed", `${name}: ${error}`] as const),
   ];
 }
 
-function hintsOf(summary: JsonObject): Next[] {
+/** Steps that failed after the one that failed the job. */
+function failedLater(job: JobAnswer): readonly Step[] {
+  return job.steps.filter(({ state }) => state === "failed").slice(1);
+}
+
+function hintsOf(summary: JsonObject, job: JobAnswer): Next[] {
   const uuid = textIn(summary, "uuid") ?? "";
   const next = textIn(summary, "next_attempt");
   switch (textIn(summary, "state")) {
@@ -55,7 +71,12 @@ function hintsOf(summary: JsonObject): Next[] {
       const task = isJsonObject(summary.task) ? summary.task : {};
       const index = numberIn(task, "index") ?? 0;
       const again: Next = [`job retry ${uuid} --follow`, "creates it again and watches it"];
-      if (index === 0 || textIn(task, "phase") !== "chain") return [again];
+      if (failedLater(job).some(({ error }) => error?.startsWith("undo_failed:"))) {
+        return [["machine leftovers", "shows what is left, and when it is tried again"], again];
+      }
+      // Its onerror chain may have undone what the earlier tasks made.
+      const undone = objectsIn(job.raw, "onerror_results").length > 0;
+      if (index === 0 || undone || textIn(task, "phase") !== "chain") return [again];
       const from: Next = [`job retry ${uuid} --from ${index} --follow`, "goes on at this task"];
       return [from, again];
     }
@@ -64,10 +85,7 @@ function hintsOf(summary: JsonObject): Next[] {
     case "waiting":
       return [[`job resume ${uuid} --result OK`, "goes on"], [`job cancel ${uuid}`, "ends it"]];
     case "queued":
-      return [...hostHints(summary, ["status", "shows the slots"]), [
-        `job cancel ${uuid}`,
-        "ends it",
-      ]];
+      return [...hostHints(summary, ...queueHints(summary)), [`job cancel ${uuid}`, "ends it"]];
     case "running":
       return [...hostHints(summary), [`job tail ${uuid}`, "watches it"], [
         `job cancel ${uuid}`,
@@ -76,6 +94,12 @@ function hintsOf(summary: JsonObject): Next[] {
     default:
       return [];
   }
+}
+
+function queueHints(summary: JsonObject): readonly Next[] {
+  return textIn(summary, "reason") === "waiting_for_slot"
+    ? [["job list --state running", "shows the jobs in the slots; config set slots N adds some"]]
+    : [];
 }
 
 /** What to do about the host of a job that takes none now. @param otherwise for one that does */
@@ -102,7 +126,8 @@ export const WHY: Command = {
     const { client, printer } = call;
     const { uuid } = await jobNamed(call, call.args.operand);
     const sent = await client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}` });
-    const why = whyOf(readObject(sent.body, "the job"));
+    const job = await client.get(`/jobs/${uuid}`);
+    const why = whyOf(readObject(sent.body, "the job"), job);
     const path = `/agent/v1/jobs/${uuid}/log?last=${LINES_READ}`;
     const lines = linesOf(why, objectsIn(readObject(await client.get(path), "the log"), "lines"));
     if (printer.json) {
@@ -110,7 +135,9 @@ export const WHY: Command = {
         command: `zonewright ${command}`,
         does,
       }));
-      printer.document({ ...why.summary, lines, next_commands: hints });
+      const errors = new Map(failurePairs(why));
+      const whole = errors.has("error") ? { error: errors.get("error") ?? null } : {};
+      printer.document({ ...why.summary, ...whole, lines, next_commands: hints });
     } else showWhy(call, why, lines);
   },
 };
@@ -146,7 +173,8 @@ function showWhy(
     ...(duration === undefined ? [] : [["duration", durationText(duration)] as const]),
   ]);
   const attempts = objectsIn(summary, "attempts");
-  if (attempts.length > 0) {
+  // The errors of single attempts are above, in full.
+  if (attempts.length > why.job.steps.filter(({ state }) => state === "failed").length) {
     printer.data("");
     printer.table([
       { head: "TASK", cell: textCell("task") },
