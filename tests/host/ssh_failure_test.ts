@@ -30,7 +30,8 @@ farTest("a host with an unknown key is refused", async ({ server, reach, folder 
   await Deno.writeTextFile(`${folder}/empty`, "");
   const transport = reach({ knownHostsFile: `${folder}/empty` });
   const text = `its host key is not in ${folder}/empty`;
-  await refused(() => transport.connect(), "host", text);
+  const scan = `expected the line of "ssh-keyscan -p ${server.port} 127.0.0.1"`;
+  await refused(() => transport.connect(), "host", text, scan);
   // Nothing is written there by itself, either.
   assertEquals(await Deno.readTextFile(`${folder}/empty`), "");
   await until("the end of the connection", async () => await server.connections() === 0);
@@ -39,7 +40,8 @@ farTest("a host with an unknown key is refused", async ({ server, reach, folder 
 farTest("a refused login is reported as such", async ({ reach, folder }) => {
   await makeKey(`${folder}/stranger`);
   const transport = reach({ identityFile: `${folder}/stranger` });
-  await refused(() => transport.vmadm([], QUICK), "host", "it refused the login");
+  const expected = `expected the public key of ${folder}/stranger`;
+  await refused(() => transport.vmadm([], QUICK), "host", "it refused the login", expected);
   const missing = reach({ identityFile: `${folder}/nothing` });
   await refused(() => missing.vmadm([], QUICK), "host", "it refused the login");
 });

@@ -246,18 +246,31 @@ export function sshWords(stderr: string): string {
   return lines.join("; ").slice(0, WORDS_CHARS_MAX) || "ssh gave no reason";
 }
 
-/** Why no connection could be made, from ssh's message; advice comes first. */
+/** Why no connection could be made, from ssh's message, and what would help. */
 function connectFailure(host: SshHost, stderr: string, cause?: unknown): AgentError {
-  const known = host.knownHostsFile ?? "~/.ssh/known_hosts";
-  const why = /IDENTIFICATION HAS CHANGED/.test(stderr)
-    ? `its host key differs from the one in ${known}`
-    : /host key is known|host key verification failed/i.test(stderr)
-    ? `its host key is not in ${known}`
-    : /permission denied/i.test(stderr)
-    ? "it refused the login"
-    : "no connection could be made";
-  const message = `Cannot reach ${addressOf(host)} by ssh: ${why}: ${sshWords(stderr)}`;
-  return new AgentError("host", message, { cause: cause ?? new Error(sshWords(stderr)) });
+  const [why, expected] = connectCause(host, stderr);
+  const words = sshWords(stderr);
+  const message = `Cannot reach ${addressOf(host)} by ssh: ${why}: ${words}: expected ${expected}`;
+  return new AgentError("host", message, { cause: cause ?? new Error(words) });
+}
+
+function connectCause(host: SshHost, stderr: string): readonly [why: string, expected: string] {
+  const { destination, port, identityFile, knownHostsFile } = host;
+  const known = knownHostsFile ?? "~/.ssh/known_hosts";
+  const name = destination.slice(destination.lastIndexOf("@") + 1);
+  const scan = `the line of "ssh-keyscan -p ${port} ${name}", compared with the key on the host`;
+  if (/IDENTIFICATION HAS CHANGED/.test(stderr)) {
+    return [`its host key differs from the one in ${known}`, `${scan}, in place of the old one`];
+  }
+  if (/host key is known|host key verification failed/i.test(stderr)) {
+    return [`its host key is not in ${known}`, scan];
+  }
+  if (/permission denied/i.test(stderr)) {
+    const key = identityFile === null ? "a key in ~/.ssh" : identityFile;
+    const there = `the public key of ${key} in the user's authorized_keys there`;
+    return ["it refused the login", `${there}, and the private one readable by its owner alone`];
+  }
+  return ["no connection could be made", "its sshd to answer there, see --host"];
 }
 
 /** The host as messages name it. */
