@@ -1,6 +1,6 @@
 // Completion as a shell does it: a real bash runs the real program, which asks a real agent.
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { COMPLETION_SCRIPTS } from "../../src/cli/command/completion_scripts.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
@@ -85,6 +85,28 @@ programTest(
         name,
       ]);
     }),
+);
+
+programTest(
+  "bash",
+  "bash completes media by the names and digests that the agent knows, and paths as files",
+  () =>
+    withFolder((folder) =>
+      withHttpAgent(
+        async ({ url, call }) => {
+          assertEquals((await call("PUT", "/agent/v1/media/library/a.iso", "x")).status, 201);
+          assertEquals(await offered(["media", "rm", ""], url), ["a.iso"]);
+          const [digest = ""] = await offered(["media", "verify", ""], url);
+          assertMatch(digest, /^[0-9a-f]{64}$/);
+          for (const words of [["media", "add"], ["machine", "create", "--iso"]]) {
+            assertEquals(await offered([...words, ""], url), ["a.iso"]);
+            assertEquals(await offered([...words, "./mach"], url), ["./machine.json"]);
+          }
+        },
+        {},
+        folder,
+      )
+    ),
 );
 
 programTest(

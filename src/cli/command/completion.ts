@@ -155,11 +155,15 @@ function operandKind(text: string, at: number): string | undefined {
   return kind?.replaceAll(/[[\].]/g, "");
 }
 
-/** Asks the agent for a list, and reads each of its objects. */
+/** Asks the agent for a list, or for an object that has one, and reads each of its objects. */
 type Lookup = (
   path: string,
   read: (one: JsonObject) => Candidate | undefined,
+  member?: string,
 ) => Promise<readonly Candidate[]>;
+
+/** Every file that machines may boot from. */
+const LIBRARY = "/agent/v1/media/library";
 
 /** What the values of a command line are looked up with; `typed` is the word at the cursor. */
 interface Live {
@@ -185,8 +189,19 @@ async function valuesOf(
       // For `api` it is a path of the agent's, not a file.
       return command === "api" ? [] : [FILES];
     case "FILE":
-    case "MEDIUM":
       return [FILES];
+    case "MEDIUM":
+      return await media(ask, typed);
+    case "DIGEST":
+      return await ask(LIBRARY, ({ name, digest }) => {
+        const hex = typeof digest === "string" ? digest.replace(/^sha256:/, "") : undefined;
+        return candidate(hex, String(name));
+      }, "files");
+    case "DIGEST|NAME":
+      // Files of the operator's own folders are not removed.
+      return await ask(LIBRARY, ({ place, name }) => {
+        return place === "folder" ? undefined : candidate(name, String(place));
+      }, "files");
     case "DIR":
     case "URL|DIR":
       return [FOLDERS];
@@ -228,6 +243,17 @@ function candidate(value: unknown, about: string): Candidate | undefined {
   return { value, about: about.trim() };
 }
 
+/** A path is one of the agent's host, which often is this one; a word without a slash is a file's name or a distro. */
+async function media(ask: Lookup, typed: string): Promise<readonly Candidate[]> {
+  if (/^[./~]/.test(typed)) return [FILES];
+  if (typed.includes("/")) return await releases(ask, typed);
+  const files = await ask(LIBRARY, ({ place, name, folder }) => {
+    return place === "cache" ? undefined : candidate(name, String(folder ?? ""));
+  }, "files");
+  // An agent without an index still has files.
+  return [...files, ...await distros(ask, "/").catch(() => [])];
+}
+
 async function distros(ask: Lookup, end: string): Promise<readonly Candidate[]> {
   const all = await ask("/v1/index.json", ({ id, name }) => candidate(id, String(name ?? "")));
   return all.map(({ value, about }) => ({ value: value + end, about }));
@@ -241,13 +267,15 @@ async function releases(ask: Lookup, typed: string): Promise<readonly Candidate[
 
 /** Asks the agent named on the command line, for as long as a user would wait. */
 function askWith(clientFor: ClientFor, given: ReadonlyMap<string, string>): Lookup {
-  return async (path, read) => {
+  return async (path, read, member) => {
     const client = clientFor(given);
     try {
       const answer = await client.get(path, AbortSignal.timeout(LIVE_MS));
-      const list = Array.isArray(answer)
-        ? answer
-        : Object.values(isJsonObject(answer) ? answer : {}).find(Array.isArray) ?? [];
+      const members = isJsonObject(answer) ? answer : {};
+      const found = member === undefined
+        ? Object.values(members).find(Array.isArray)
+        : members[member];
+      const list = Array.isArray(answer) ? answer : Array.isArray(found) ? found : [];
       return list.flatMap((one: unknown) => isJsonObject(one) ? read(one) ?? [] : []);
     } finally {
       client.close();
