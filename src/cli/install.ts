@@ -130,7 +130,7 @@ export const UNINSTALL: Noun = {
     summary: "stop and remove the service; configuration and state stay",
     operands: "systemd|smf",
     examples: [["uninstall systemd", "lists what holds data and stays"]],
-    flags: [ROOT_FLAG],
+    flags: [{ ...ROOT_FLAG, help: "remove what install wrote below this folder; stops nothing" }],
     shared: "output",
     async run(call) {
       const { printer } = call;
