@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import type { HostSetting } from "../config/place_kinds.ts";
 import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { type EventPayload, ownText } from "../domain/event.ts";
-import { type Wall, wallsText } from "../domain/host.ts";
+import { sizeText, type Wall, wallsText } from "../domain/host.ts";
 import { type MachineUuid, randomUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { runCommand } from "../host/program.ts";
@@ -20,7 +20,6 @@ import type { SelfCommand } from "../runtime/executable.ts";
 import { absent } from "../runtime/regular_file.ts";
 import type { EventStore } from "../store/event_store.ts";
 import type { EarlyParts, Emit, SharedParts } from "./shared_parts.ts";
-import { BYTES_PER_MB } from "./monitoring.ts";
 
 /**
  * Warns of configured files that the host lacks. The agent starts anyway: they may be added later, and jobs that need
@@ -216,8 +215,8 @@ export function diskLook(
     const isLow = free < FREE_BYTES_MIN + (low ? FINE_AGAIN_BYTES : 0);
     if (isLow === low) return;
     low = isLow;
-    const room = `${Math.floor(free / BYTES_PER_MB)} MB are free at ${folder}`;
-    const words = low ? `${room}, expected ${Math.ceil(FREE_BYTES_MIN / BYTES_PER_MB)}` : room;
+    const room = `${sizeText(free)} are free at ${folder}`;
+    const words = low ? `${room}, expected ${sizeText(FREE_BYTES_MIN)}` : room;
     await emit(low ? "disk_low" : "disk_fine", words);
   };
 }

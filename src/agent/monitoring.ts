@@ -2,7 +2,7 @@
 // read at that moment. Writes of jobs are counted here.
 
 import { whileThere } from "../domain/error.ts";
-import type { Admission } from "../domain/host.ts";
+import { type Admission, sizeText } from "../domain/host.ts";
 import type { HostUuid } from "../domain/id.ts";
 import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
@@ -44,8 +44,6 @@ const INDEX_DEADLINE_MS = 5_000;
 const INDEX_KEEP_MS = 2_000;
 /** Missed syncs after which the index counts as old. */
 const SYNCS_MISSED_MAX = 3;
-/** Bytes of a MB in words for operators. */
-export const BYTES_PER_MB = 1e6;
 
 /** The list of the host's machines, kept for a while. */
 export type MachineList = () => Promise<KeptReading<readonly JsonObject[]>>;
@@ -107,9 +105,9 @@ function diskCheck({ stateDir, freeBytes = systemFreeBytes }: ReadinessPlaces): 
       if (free === Number.POSITIVE_INFINITY) {
         return { status: "ok", detail: "this system does not report it" };
       }
-      const detail = `${Math.floor(free / BYTES_PER_MB)} MB free`;
+      const detail = `${sizeText(free)} free`;
       if (free >= FREE_BYTES_MIN) return { status: "ok", detail };
-      const shortage = `${detail}, expected ${Math.ceil(FREE_BYTES_MIN / BYTES_PER_MB)} MB`;
+      const shortage = `${detail}, expected ${sizeText(FREE_BYTES_MIN)}`;
       return { status: "failed", detail: shortage };
     },
   };

@@ -1,6 +1,7 @@
 // Hosts: what an agent registers about its host in a store, and facts about the agent and its host, as answers show
 // them. Most facts come from programs of the host; see host/inventory.ts.
 
+import { format } from "@std/fmt/bytes";
 import {
   COUNT,
   FLAG,
@@ -90,6 +91,13 @@ export function admissionOf(
 ): Admission {
   if (forgotten) return "forgotten";
   return cordoned ? "cordoned" : "open";
+}
+
+/** Bytes in binary units, such as `631 MiB`. */
+export function sizeText(bytes: number): string {
+  const digits = bytes < 1024 ** 3 ? 0 : 1;
+  // The prefix for 1024 is Ki; the library writes k, as for 1000.
+  return format(bytes, { binary: true, maximumFractionDigits: digits }).replace("kiB", "KiB");
 }
 
 /** A size in bytes, for the shapes of answers. */

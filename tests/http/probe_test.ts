@@ -7,7 +7,7 @@ import { listed, rawCall } from "./raw_call.ts";
 import { bearer, READ, UNKNOWN, withTokens } from "./token_agent.ts";
 
 Deno.test("/readyz answers one word without a token, and every check with one", async () => {
-  const ready = { ready: true, checks: { disk: { status: "ok", detail: "9 MB free" } } } as const;
+  const ready = { ready: true, checks: { disk: { status: "ok", detail: "9 MiB free" } } } as const;
   await withTokens(async (agent) => {
     const get = async (path: string, headers: HeadersInit = {}) =>
       (await agent.call("GET", path, undefined, headers)).body;

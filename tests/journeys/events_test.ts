@@ -324,7 +324,7 @@ smallDiskTest(
           for (let written = 0; written < 160; written++) await file.write(new Uint8Array(MIB));
           file.close();
           const low = await reader.until((event) => changeOf(event) === "disk_low");
-          assertStringIncludes(String(low.at(-1)?.data.detail), "expected 269");
+          assertStringIncludes(String(low.at(-1)?.data.detail), "expected 256 MiB");
           await Deno.remove(join(folder, "large"));
           const fine = await reader.until((event) => changeOf(event) === "disk_fine");
           assertEquals(fine.length, 1);

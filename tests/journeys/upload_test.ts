@@ -133,7 +133,7 @@ smallDiskTest(
         withAgent(programOfRun(), async (agent) => {
           const full = await put(agent, "a.iso", BYTES);
           assertEquals(full.status, 507, full.text);
-          assertStringIncludes(full.text, "bytes are free");
+          assertStringIncludes(full.text, " in reserve");
           assertEquals(await offsetOf(agent, "a.iso"), 0);
           assertEquals((await agent.get(LIBRARY)).body.files, []);
         }, ["--upload-dir", uploads]));

@@ -192,7 +192,7 @@ Deno.test("download() of a disk that fills up fails with its cause, and leaves n
     free = FREE_BYTES_MIN + body.byteLength - 1;
     const error = await rejection(mirror.download(found));
     assertEquals(error.code, "storage_full");
-    assertStringIncludes(error.message, "bytes are free");
+    assertStringIncludes(error.message, " in reserve");
     assertEquals(await namesIn(join(cacheDir, "partial")), []);
     free = FREE_BYTES_MIN + body.byteLength;
     await mirror.download(found);

@@ -3,7 +3,7 @@
 
 import { type Paint, printable, type Style } from "./terminal.ts";
 import { DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
-import { format as formatBytes } from "@std/fmt/bytes";
+import { sizeText as bytesText } from "../../domain/host.ts";
 
 /** One column: its head, and how its cells are laid out. */
 interface Column {
@@ -161,10 +161,7 @@ export function durationText(seconds: number): string {
 
 /** Bytes in binary units, such as `631 MiB`; `-` when the number is not known. */
 export function sizeText(bytes: number | null | undefined): string {
-  if (bytes === null || bytes === undefined) return "-";
-  const digits = bytes < 1024 ** 3 ? 0 : 1;
-  // The prefix for 1024 is Ki; the library writes k, as for 1000.
-  return formatBytes(bytes, { binary: true, maximumFractionDigits: digits }).replace("kiB", "KiB");
+  return bytes === null || bytes === undefined ? "-" : bytesText(bytes);
 }
 
 /** `18:30:02` of the caller's day, preceded by its date unless that is today. */

@@ -3,6 +3,7 @@
 // everywhere. Digests are computed by a remote program from the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
+import { sizeText } from "../../domain/host.ts";
 import type { Digests, FileStatus, HostFiles, HostFileWriter } from "../host_files.ts";
 import { describeResult } from "../program_output.ts";
 import { moveWithin, removeWithin, type RunProgram, tailWithin } from "../folder_script.ts";
@@ -195,7 +196,9 @@ async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unkn
   // Where that is unknown, the failed write is its own reason.
   const free = await freeBytesOf(ask, folder).catch(() => FULL_BYTES);
   if (free >= FULL_BYTES) return cause;
-  const message = `Cannot write ${JSON.stringify(path)} on the host: ${free} bytes are free there`;
+  const message = `Cannot write ${JSON.stringify(path)} on the host: ${
+    sizeText(free)
+  } are free there`;
   return new AgentError("storage_full", message, { cause });
 }
 

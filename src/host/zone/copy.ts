@@ -3,6 +3,7 @@
 // a link, and after every step that used a name, that of the file or of the root, it must still refer to the same one.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
+import { sizeText } from "../../domain/host.ts";
 import { checkAborted } from "../abort.ts";
 import {
   brokenPromise,
@@ -112,7 +113,7 @@ async function checkSpace(
 ): Promise<void> {
   const free = await files.freeBytes(root.path);
   if (free >= size) return;
-  const message = `${action}: it has ${size} bytes and ${free} bytes are free there`;
+  const message = `${action}: it has ${sizeText(size)} and ${sizeText(free)} are free there`;
   throw new AgentError("storage_full", message);
 }
 
@@ -143,7 +144,7 @@ async function fill(
     if (!(cause instanceof AgentError && cause.code === "storage_full")) throw cause;
     const free = await files.freeBytes(root.path);
     const message = `${action}: no space left after ${done} of ${media.size} bytes, ` +
-      `${free} bytes are free there`;
+      `${sizeText(free)} are free there`;
     throw new AgentError("storage_full", message, { cause });
   }
   if (done !== media.size) {

@@ -139,7 +139,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
             checks: [{
               name: "disk",
               outcome: "warn",
-              detail: "0.7 GiB free below /var/lib/zonewright",
+              detail: "700 MiB free below /var/lib/zonewright",
               fix: "zonewright media list",
               repaired: false,
             }, {
@@ -206,7 +206,7 @@ const READY: ShapeOf<typeof READINESS> = {
   status: "ready",
   checks: {
     store: { status: "ok", detail: "a write was committed" },
-    disk: { status: "ok", detail: "12400 MB free" },
+    disk: { status: "ok", detail: "11.5 GiB free" },
     host: { status: "ok", detail: "vmadm answers: 4 machines" },
     index: { status: "warn", detail: "compared with its upstream 90000 s ago" },
   },

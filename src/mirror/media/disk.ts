@@ -2,6 +2,7 @@
 // leave some space free.
 
 import { AgentError, isNoSpace, systemReason } from "../../domain/error.ts";
+import { sizeText } from "../../domain/host.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 
 /** Bytes that a download or decompression leaves free. */
@@ -32,8 +33,8 @@ export async function requireRoom(
 ): Promise<void> {
   const free = await freeBytes(folder);
   if (free - bytes >= FREE_BYTES_MIN) return;
-  const message = `Cannot ${what}: ${free} bytes are free, expected ${bytes} plus ` +
-    `${FREE_BYTES_MIN} in reserve`;
+  const message = `Cannot ${what}: ${sizeText(free)} are free at ${folder}, expected ` +
+    `${sizeText(bytes)} plus ${sizeText(FREE_BYTES_MIN)} in reserve`;
   throw new AgentError("storage_full", message);
 }
 
