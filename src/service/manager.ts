@@ -50,6 +50,30 @@ export const SERVICE_NAME: Readonly<Record<ServiceManager, string>> = {
   smf: "svc:/application/zonewright:default",
 };
 
+/** The command that shows the state of the service and the end of its log, or why it is in maintenance. */
+const SHOWN_BY: Readonly<Record<ServiceManager, string>> = {
+  systemd: "systemctl status zonewright",
+  smf: "svcs -xv zonewright",
+};
+
+/**
+ * That command for the service of this machine; undefined if none was installed.
+ * @param isFile whether a path is a file
+ */
+export function serviceCommand(isFile = fileIsThere): string | undefined {
+  const manager = SERVICE_MANAGERS.find((name) => isFile(SERVICE_PATHS[name].definition));
+  return manager === undefined ? undefined : SHOWN_BY[manager];
+}
+
+function fileIsThere(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    // Not there, or hidden: either way its service is not for this caller to manage.
+    return false;
+  }
+}
+
 /** Runs a program, as host/program.ts does. */
 export type Run = (
   program: string,

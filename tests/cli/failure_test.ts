@@ -104,6 +104,15 @@ Deno.test("a hint depends on what the error is about, never on its message", () 
   assertMatch(hintFor(prose, { name: "job list", operands: [] }), /^try again in 1 s; /);
 });
 
+Deno.test("after an error of an agent, its own doctor is named, not that of this machine", () => {
+  for (const [code, check] of [["host", "vmadm"], ["storage_full", "disk"]] as const) {
+    const error = new AgentError(code, "Cannot do it: a test");
+    const of = (name: string) => hintFor(error, { name, operands: [] });
+    assertMatch(of("machine list"), new RegExp(`^zonewright doctor --running --run ${check} `));
+    assertMatch(of("db backup"), new RegExp(`^zonewright doctor --run ${check} `));
+  }
+});
+
 Deno.test("what an error is about is one word of the next command, whatever an agent has answered", () => {
   const name = "x; echo $(id)";
   const hints = (["job", "scheme", "signer"] as const).map((kind) => {

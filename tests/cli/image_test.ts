@@ -66,7 +66,7 @@ const TREE: Readonly<Record<string, unknown>> = {
     mode: "ssh",
     version: "0.1.0",
     pid: 7,
-    warnings: [{ code: "disk", message: "disk: 12 MB free", hint: "zonewright media list" }],
+    warnings: [{ code: "disk", message: "disk: 12 MiB free", hint: "zonewright media list" }],
     slots: { total: 8, busy: 4 },
     jobs: { queued: 4, running: 4, waiting: 0, failed_24h: 2 },
     index: { upstream: SYNC.upstream, compared_at: SYNC.finished_at },
@@ -260,7 +260,7 @@ Deno.test("image status shows the upstream and the last sync", async () => {
 Deno.test("status shows warnings first, then the host and what could not be read", async () => {
   const { code, out } = await said("status");
   assertEquals(code, 0);
-  assertMatch(out(), /^warning: disk: 12 MB free\n +zonewright media list\n/);
+  assertMatch(out(), /^warning: disk: 12 MiB free\n +zonewright media list\n/);
   assertMatch(out(), /^agent +http:.*, version 0\.1\.0, pid 7$/m);
   assertMatch(out(), /^host +gz-7 \(ssh\)$/m);
   assertMatch(out(), /^slots +4 of 8 in use$/m);

@@ -1,9 +1,9 @@
 // What the doctor closes to others when that is asked for, and what it never touches.
 
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { diagnose, type Diagnosis } from "../../src/service/doctor/check.ts";
-import { closeFile, stateFolderCheck } from "../../src/service/doctor/folders.ts";
+import { closeFile, diskCheck, stateFolderCheck } from "../../src/service/doctor/folders.ts";
 import { mayBeStateDir } from "../../src/state_dir/state_dir.ts";
 import { smallDiskTest, withoutWrites, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
@@ -45,6 +45,21 @@ Deno.test("one repair closes a state folder and the files in it", () =>
     const found = await mended(folder);
     assertEquals([found?.outcome, found?.repaired], ["ok", true]);
     assertEquals([await modeOf(folder), await modeOf(database)], [0o700, 0o600]);
+  }));
+
+Deno.test("where the disk is full, the doctor says what takes it in the state folder", () =>
+  withFolder(async (folder) => {
+    await Deno.mkdir(join(folder, "media"));
+    await Deno.writeFile(join(folder, "media", "a.iso"), new Uint8Array(3 * 1024 ** 2).fill(1));
+    await Deno.writeFile(join(folder, "zonewright.db"), new Uint8Array(1024 ** 2).fill(1));
+    const { outcome, detail } = await diskCheck(folder, () => Promise.resolve(0)).examine();
+    assertEquals(outcome, "fail");
+    assertMatch(
+      detail,
+      /^0 B free below \S+, which holds media \(3 MiB\), zonewright\.db \(1 MiB\)$/,
+    );
+    const roomy = await diskCheck(folder, () => Promise.resolve(1024 ** 4)).examine();
+    assertEquals(roomy, { outcome: "ok", detail: `1 TiB free below ${folder}` });
   }));
 
 Deno.test("of many open files some are named, but never in a suggested command", () =>

@@ -31,6 +31,19 @@ async function withDatabase(run: (path: string) => Promise<void>): Promise<void>
   });
 }
 
+Deno.test("the finding about a failed sync names its cause", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.db");
+    const store = await openSqliteStore(path);
+    const problems = [{ document: "v1/index.json", message: "Cannot read it: refused" }];
+    await store.index.swap([], [], { ...SYNC, outcome: "failed", problems });
+    await store.close();
+    const { upstream } = SYNC;
+    const found = await indexCheck(path, { upstream, intervalSeconds: 0, now: () => T0 }).examine();
+    assertEquals(found.outcome, "warn");
+    assertEquals(found.detail, "last sync 0 min ago, failed: Cannot read it: refused");
+  }));
+
 async function outcomeOf(check: HealthCheck): Promise<string> {
   return (await check.examine()).outcome;
 }

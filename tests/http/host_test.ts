@@ -80,8 +80,44 @@ Deno.test("an unreadable part of the host says why; the others are shown", async
     assertEquals(warnings, [{
       code: "pool_unread",
       message: "pool could not be read: exit code 1: no such pool",
-      hint: "zonewright doctor",
+      hint: "zonewright doctor --running",
     }]);
+  });
+});
+
+Deno.test("a failed sync is a warning at once, unless the index is already called old", async () => {
+  const ok = { status: "ok", detail: "compared 9 s ago" } as const;
+  for (const index of [ok, { ...ok, status: "warn" } as const]) {
+    const readiness = () => Promise.resolve({ ready: true, checks: { index } });
+    await withHost({ readiness }, async ({ store }, page) => {
+      await store.index.swap([], [], {
+        started_at: T0,
+        finished_at: T0,
+        upstream: "https://images.example.org",
+        outcome: "failed",
+        added: 0,
+        changed: 0,
+        removed: 0,
+        unchanged: 0,
+        problems: [{ document: "v1/index.json", message: "Cannot read it", kept: true }],
+      });
+      const [warning, ...others] = (await page()).warnings as JsonObject[];
+      assertEquals(others, []);
+      assertEquals(warning?.hint, "zonewright image status");
+      const failed = "the last sync of the image index failed: Cannot read it";
+      assertEquals(warning?.message, index === ok ? failed : "index: compared 9 s ago");
+    });
+  }
+});
+
+Deno.test("where the disk is full, the database that cannot be written leads to the disk", async () => {
+  const failed = (detail: string) => ({ status: "failed", detail }) as const;
+  const checks = { store: failed("disk is full"), disk: failed("0 B free") };
+  const readiness = () => Promise.resolve({ ready: false, checks });
+  await withHost({ readiness }, async (_agent, page) => {
+    const hints = ((await page()).warnings as JsonObject[]).map(({ hint }) => hint);
+    const hint = "zonewright doctor --running --run disk";
+    assertEquals(hints, [hint, hint]);
   });
 });
 
@@ -119,7 +155,7 @@ Deno.test("each problem is a separate warning", async () => {
     assertMatch(String(warnings[2]?.hint), /^zonewright host uncordon gz-7$/);
     const messages = warnings.map(({ message }) => message);
     assertEquals(messages.slice(3), [
-      "the pool zones has 1 GiB free, expected 10",
+      "the pool zones has 1 GiB free, expected 10 GiB",
       "1 of the 2 walls around tasks does not stand: network (shared)",
       "the settings were not reloaded, and the earlier ones apply: Cannot read a.toml",
       "changed settings wait for a restart: slots, listen",

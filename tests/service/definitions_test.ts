@@ -4,6 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { EXIT } from "../../src/cli/command/command.ts";
 import { definitionText } from "../../src/service/installation.ts";
+import { SERVICE_PATHS, serviceCommand } from "../../src/service/manager.ts";
 import type { Diagnosis } from "../../src/service/doctor/check.ts";
 import { eachProgram } from "../support/each_program.ts";
 import { programTest } from "../support/program.ts";
@@ -21,6 +22,14 @@ async function output(
   const decoder = new TextDecoder();
   return { code, text: decoder.decode(stdout) + decoder.decode(stderr) };
 }
+
+Deno.test("the command that shows a service is that of its manager, where one is installed", () => {
+  const { systemd, smf } = SERVICE_PATHS;
+  const commandWith = (definition: string) => serviceCommand((path) => path === definition);
+  assertEquals(commandWith(systemd.definition), "systemctl status zonewright");
+  assertEquals(commandWith(smf.definition), "svcs -xv zonewright");
+  assertEquals(serviceCommand(() => false), undefined);
+});
 
 for (const start of [true, false]) {
   programTest(

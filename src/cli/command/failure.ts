@@ -15,6 +15,7 @@ import { withoutOrders } from "../../domain/json.ts";
 import { shellQuoted } from "../client/api_call.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
 import { printable, type Terminal } from "../output/terminal.ts";
+import { serviceCommand } from "../../service/manager.ts";
 
 interface CommandLine {
   /** The words of the command, such as `job list`; empty when none was found. */
@@ -194,7 +195,7 @@ function codeHint(
 ): string | undefined {
   switch (code) {
     case "unreachable":
-      return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
+      return unreachableHint();
     case "unauthorized":
       return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE; " +
         "zonewright token create --name NAME makes one";
@@ -214,8 +215,25 @@ function codeHint(
     case "conflict":
       return firstOther([name, ...operands].join(" "), lookedAt(code, name, operands));
     default:
-      return firstOther(name, [...AFTER[code] ?? [], ...EXAMINATIONS]);
+      return firstOther(name, [...AFTER[code] ?? [], ...EXAMINATIONS].map(ofAsked(name)));
   }
+}
+
+/** Where a service is installed, a development agent beside it would manage no host. */
+function unreachableHint(): string {
+  const service = serviceCommand();
+  return service === undefined
+    ? "start an agent with zonewright serve --dev, or give its address with --url or --socket"
+    : `${service}  shows the service of this machine; --url or --socket asks another agent`;
+}
+
+/** What an agent has answered is about its own machine, which its own doctor examines. */
+function ofAsked(name: string): (command: NextCommand) => NextCommand {
+  const isHere = isLocal(name) || isOfFiles(name) || name.startsWith("db ");
+  return (next) => {
+    const [command, does] = next;
+    return isHere ? next : [command.replace(/^doctor\b/, "doctor --running"), does];
+  };
 }
 
 /** Whether a command works on the state folder, not through an agent. */

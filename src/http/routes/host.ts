@@ -29,6 +29,7 @@ import {
   type HostPool,
   MACHINE_COUNTS,
   type MachineCounts,
+  sizeText,
   WALL,
   type Wall,
   wallsText,
@@ -236,6 +237,7 @@ async function pageOf(sources: HostSources, kept: KeptRead<Stored>): Promise<Hos
     warnings: [
       ...awayWarnings(kept),
       ...readinessWarnings(readiness, facts.name),
+      ...indexWarnings(sync, readiness),
       ...readingWarnings(read),
       ...leftoverWarnings(leftovers ?? 0),
       ...settingWarnings(waiting, sources.settingsProblem()),
@@ -313,24 +315,36 @@ function warning(code: string, message: string, hint: string): Warning {
   return { code, message, hint };
 }
 
+/** The doctor of the agent that warns, not that of the caller's machine. */
+const DOCTOR = "zonewright doctor --running";
+
 /** The command that shows more about a check of /readyz. */
-const CHECK_HINTS: Readonly<Record<string, string>> = {
-  store: "zonewright doctor --run store",
-  disk: "zonewright media list",
-  host: "zonewright doctor --run vmadm",
+const CHECK_HINTS = {
+  store: `${DOCTOR} --run store`,
+  disk: `${DOCTOR} --run disk`,
+  host: `${DOCTOR} --run vmadm`,
   index: "zonewright image status",
-};
+} as const;
 
 function readinessWarnings({ checks }: ReadinessReport, host: string): Warning[] {
-  const hints: typeof CHECK_HINTS = {
+  const isFull = checks.disk?.status === "failed";
+  const hints: Readonly<Record<string, string>> = {
     ...CHECK_HINTS,
+    // A full disk stops the database too, which is sound.
+    ...(isFull ? { store: CHECK_HINTS.disk } : {}),
     admission: `zonewright host uncordon ${host}`,
   };
   return Object.entries(checks)
     .filter(([, { status }]) => status !== "ok")
-    .map(([name, { detail }]) =>
-      warning(name, `${name}: ${detail}`, hints[name] ?? "zonewright doctor")
-    );
+    .map(([name, { detail }]) => warning(name, `${name}: ${detail}`, hints[name] ?? DOCTOR));
+}
+
+/** A sync that failed; an index that is old for that reason has its warning already. */
+function indexWarnings(sync: IndexSync | undefined, { checks }: ReadinessReport): Warning[] {
+  if (sync?.outcome !== "failed" || checks.index?.status !== "ok") return [];
+  const [problem] = sync.problems;
+  const why = problem === undefined ? "" : `: ${problem.message}`;
+  return [warning("index", `the last sync of the image index failed${why}`, CHECK_HINTS.index)];
 }
 
 function readingWarnings(read: Readings): Warning[] {
@@ -338,18 +352,19 @@ function readingWarnings(read: Readings): Warning[] {
   const unread = Object.entries({ pool, walls, ...others })
     .flatMap(([name, { error }]) => error === null ? [] : [[name, error] as const])
     .map(([name, error]) =>
-      warning(`${name}_unread`, `${name} could not be read: ${error}`, "zonewright doctor")
+      warning(`${name}_unread`, `${name} could not be read: ${error}`, DOCTOR)
     );
   const free = pool.value?.free_bytes ?? Number.POSITIVE_INFINITY;
-  const gib = (bytes: number) => Math.floor(bytes / 1024 ** 3);
   const low = free >= POOL_FREE_BYTES_FINE ? [] : [warning(
     "pool_low",
-    `the pool ${pool.value?.name} has ${gib(free)} GiB free, expected ${gib(POOL_FREE_BYTES_FINE)}`,
+    `the pool ${pool.value?.name} has ${sizeText(free)} free, expected ${
+      sizeText(POOL_FREE_BYTES_FINE)
+    }`,
     "zonewright machine list",
   )];
   const isOpen = walls.value?.some(({ ok }) => !ok) ?? false;
   const openWalls = isOpen
-    ? [warning("walls_open", wallsText(walls.value ?? []), "zonewright doctor --run guests")]
+    ? [warning("walls_open", wallsText(walls.value ?? []), `${DOCTOR} --run guests`)]
     : [];
   return [...unread, ...low, ...openWalls];
 }
@@ -360,7 +375,7 @@ function awayWarnings({ value, staleMs }: KeptRead<Stored>): Warning[] {
     ? "not known"
     : `those of ${Math.round(staleMs / MS_PER_SECOND)} s ago`;
   const words = `the database does not answer: jobs and leftovers are ${known}`;
-  return [warning("database_away", words, "zonewright doctor --run database")];
+  return [warning("database_away", words, `${DOCTOR} --run database`)];
 }
 
 function leftoverWarnings(count: number): Warning[] {

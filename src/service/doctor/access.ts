@@ -8,6 +8,7 @@ import { DAY_SECONDS, MS_PER_SECOND, type Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import { closeFile, lstatOf, modeOf, statOf } from "./folders.ts";
+import { serviceCommand } from "../manager.ts";
 
 const GROUP_AND_OTHERS = 0o077;
 /** A certificate that ends within so many days should have been renewed. */
@@ -213,9 +214,10 @@ function withoutAnswer(place: string, words: string): HealthFinding {
   if (/certificate/i.test(words)) {
     return { outcome: "warn", detail: `${place}: ${words}`, fix: "renew tls_cert, then reload" };
   }
-  const fix =
-    "start the service: zonewright install, systemctl start zonewright, svcadm enable zonewright";
-  return { outcome: "warn", detail: `nothing answers at ${place}: ${words}`, fix };
+  const fix = serviceCommand() ?? "zonewright install systemd, or zonewright serve";
+  // The last part is the system's; those before it name layers of the runtime.
+  const reason = systemReason(new Error(words.split(": ").at(-1)));
+  return { outcome: "warn", detail: `nothing answers at ${place}: ${reason}`, fix };
 }
 
 /** Prefers the socket to TLS: it needs no trusted certificate. */

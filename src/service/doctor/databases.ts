@@ -6,6 +6,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { SharedCondition } from "../../store/postgres/condition.ts";
 import { inspectDatabase, readLatest } from "../../store/sqlite/database_file.ts";
+import { sizeText } from "../../domain/host.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import { statOf } from "./folders.ts";
 
@@ -24,7 +25,7 @@ export function storeCheck(path: string): HealthCheck {
     async examine() {
       if (await statOf(path) === undefined) return skipped(`${path} is created at the first start`);
       const { schema, jobs, bytes, problems } = await inspectDatabase(path);
-      if (problems.length === 0) return ok(`schema ${schema}, ${jobs} jobs, ${bytes} bytes`);
+      if (problems.length === 0) return ok(`schema ${schema}, ${jobs} jobs, ${sizeText(bytes)}`);
       const fix = "stop the agent, then zonewright db restore FILE";
       return { outcome: "fail", detail: `damaged: ${problems.join("; ")}`, fix };
     },
@@ -68,11 +69,13 @@ export function indexCheck(
     about: "the image index was synced in time, without problems",
     async examine() {
       if (upstream === null) return skipped("no index is configured");
-      const fix = "zonewright image sync --wait, zonewright image status";
+      const fix = "zonewright image status";
       const sync = await statOf(path) === undefined ? null : readLatest(path).sync;
       if (sync === null) return { outcome: "warn", detail: `${upstream} was never synced`, fix };
       const age = (Date.parse(now()) - Date.parse(sync.finished_at)) / 1000;
-      const detail = `synced ${Math.round(age / 60)} min ago: ${sync.outcome}`;
+      const [problem] = sync.problems;
+      const why = problem === undefined ? "" : `: ${problem.message}`;
+      const detail = `last sync ${Math.round(age / 60)} min ago, ${sync.outcome}${why}`;
       const old = intervalSeconds > 0 && age > INTERVALS_MAX * intervalSeconds;
       return old || sync.outcome !== "complete" ? { outcome: "warn", detail, fix } : ok(detail);
     },

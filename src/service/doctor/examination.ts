@@ -23,6 +23,7 @@ import { openMemoryBudget } from "../../domain/memory_budget.ts";
 import { type MachineUuid, randomUuid } from "../../domain/id.ts";
 import { systemNow } from "../../domain/instant.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
+import { messageOf } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import { selfCommand } from "../../runtime/executable.ts";
 import { openVmadm, type Vmadm } from "../../host/vmadm/vmadm.ts";
@@ -177,8 +178,15 @@ function vmadmCheck(transport: Transport, vmadm: Vmadm, program: string): Health
           fix: "run it there, or manage one with --host ssh://root@host",
         };
       }
-      const machines = await vmadm.list();
-      return ok(`${transport.kind}: ${machines.length} machines`);
+      try {
+        const machines = await vmadm.list();
+        return ok(`${transport.kind}: ${machines.length} machines`);
+      } catch (error) {
+        // Reads go through vminfod, consoles and graceful stops of kvm machines through vmadmd.
+        if (!/ECONNREFUSED/.test(messageOf(error))) throw error;
+        const fix = "on the host: svcs -xv vminfod vmadmd, svcadm clear or restart";
+        return { outcome: "fail", detail: messageOf(error), fix };
+      }
     },
   };
 }
@@ -213,7 +221,10 @@ export function leftoversCheck(vmadm: Vmadm, database: string, asOwner: ActAs): 
     about: "failed jobs left nothing on the host",
     async examine(): Promise<HealthFinding> {
       if (await statOf(database) === undefined) return skipped("no job was ever made");
-      const listed = (await vmadm.list()).slice(0, MACHINES_MAX);
+      // Why it does not answer, its own check says.
+      const machines = await vmadm.list().catch(() => undefined);
+      if (machines === undefined) return skipped("vmadm does not answer");
+      const listed = machines.slice(0, MACHINES_MAX);
       const owners = new Map<string, string>();
       await mapLimited(listed, MACHINES_AT_A_TIME, async ({ uuid }) => {
         if (typeof uuid !== "string") return;
@@ -236,7 +247,7 @@ export function leftoversCheck(vmadm: Vmadm, database: string, asOwner: ActAs): 
       if (named.size === 0) return ok(`${owners.size} machines of the agent`);
       const list = [...named].map(([uuid, job]) => `${uuid} (${job})`).join(", ");
       const fix = pending.length > 0
-        ? "the agent tries again: see GET /agent/v1/leftovers"
+        ? "the agent tries again: zonewright machine leftovers"
         : `zonewright machine delete ${left[0]?.[0]}`;
       return { outcome: "warn", detail: `left over: ${list}`, fix };
     },

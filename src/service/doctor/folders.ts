@@ -4,6 +4,7 @@ import { basename, dirname, join } from "@std/path";
 import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/disk.ts";
 import { lookAtKeys, readKeyFolder } from "../../mirror/media/openpgp_check.ts";
 import { messageOf } from "../../domain/error.ts";
+import { sizeText } from "../../domain/host.ts";
 import { absent } from "../../runtime/regular_file.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 
@@ -111,12 +112,38 @@ export function diskCheck(path: string, freeBytes: FreeBytes): HealthCheck {
     async examine() {
       if (await statOf(path) === undefined) return skipped(`${path} is not there yet`);
       const free = await freeBytes(path);
-      const detail = `${(free / 1024 ** 3).toFixed(1)} GiB free below ${path}`;
+      const detail = `${sizeText(free)} free below ${path}`;
       if (free >= FREE_BYTES_FINE) return ok(detail);
-      const fix = "zonewright media list, zonewright db prune --older-than 30d";
-      return { outcome: free < FREE_BYTES_MIN ? "fail" : "warn", detail, fix };
+      const own = await largestIn(path);
+      return {
+        outcome: free < FREE_BYTES_MIN ? "fail" : "warn",
+        detail: own.length === 0 ? detail : `${detail}, which holds ${own.join(", ")}`,
+        fix: "zonewright media list, zonewright db prune --older-than 30d; " +
+          `du -x shows what else is on the disk`,
+      };
     },
   };
+}
+
+/** The largest files and folders in a folder with their sizes, largest first. */
+async function largestIn(folder: string): Promise<string[]> {
+  const found: { name: string; bytes: number }[] = [];
+  for await (const { name } of Deno.readDir(folder)) {
+    found.push({ name, bytes: await bytesIn(join(folder, name)) });
+  }
+  return found.sort((one, other) => other.bytes - one.bytes).slice(0, NAMES_MAX)
+    .map(({ name, bytes }) => `${name} (${sizeText(bytes)})`);
+}
+
+/** Bytes that a file, or everything below a folder, takes. Links are not followed. */
+async function bytesIn(path: string): Promise<number> {
+  const found = await lstatOf(path);
+  if (found === undefined) return 0;
+  // Sparse files take less than their size.
+  let bytes = found.blocks === null ? found.size : 512 * found.blocks;
+  if (!found.isDirectory) return bytes;
+  for await (const { name } of Deno.readDir(path)) bytes += await bytesIn(join(path, name));
+  return bytes;
 }
 
 /** The folders from which media may be taken. */

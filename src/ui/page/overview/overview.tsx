@@ -116,11 +116,10 @@ const GRAVE: readonly string[] = ["store", "disk", "host", "pool_low"];
 type HostWarning = HostPage["warnings"][number];
 
 /** An unreachable host is one warning, however many of its parts cannot be read. */
-function Warnings({ host: { warnings, index } }: { host: HostPage }): JSX.Element {
+function Warnings({ host: { warnings } }: { host: HostPage }): JSX.Element {
   const isPart = ({ code }: HostWarning) => code.endsWith("_unread");
   const reached = !warnings.some(({ code }) => code === "host");
   const parts = reached ? [] : warnings.filter(isPart);
-  const isSaid = warnings.some(({ code }) => code === "index");
   return (
     <>
       {warnings.filter((warning) => reached || !isPart(warning)).map((warning) => (
@@ -130,11 +129,6 @@ function Warnings({ host: { warnings, index } }: { host: HostPage }): JSX.Elemen
           parts={warning.code === "host" ? parts : []}
         />
       ))}
-      {index.outcome === "failed" && !isSaid && (
-        <Banner kind="warn" title="The last sync of the image index failed">
-          <a href="/ui/images">See why</a>
-        </Banner>
-      )}
     </>
   );
 }
@@ -156,6 +150,8 @@ function Warning({ warning, parts }: WarningProps): JSX.Element {
     >
       {code === "leftovers"
         ? <a href="/ui/machines#leftovers">See leftovers</a>
+        : code === "index"
+        ? <a href="/ui/images">See why</a>
         : command === undefined
         ? <p>{hint.charAt(0).toUpperCase() + hint.slice(1)}.</p>
         : (
