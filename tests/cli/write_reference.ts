@@ -59,8 +59,13 @@ export async function commandsPage(): Promise<WrittenPage> {
   const nouns = await Promise.all(
     Object.entries(NOUNS).map(async ([name, load]) => [name, await load()] as const),
   );
+  const shared = sharedFlags(
+    nouns.flatMap(([, noun]) =>
+      noun.kind === "command" ? [noun.command] : Object.values(noun.verbs)
+    ),
+  );
   const sections = nouns.flatMap(([name, noun]) =>
-    noun.kind === "command" ? ["", `## ${name}`, ...commandLines(name, noun.command)] : [
+    noun.kind === "command" ? ["", `## ${name}`, ...commandLines(name, noun.command, shared)] : [
       "",
       `## ${name}`,
       "",
@@ -68,11 +73,45 @@ export async function commandsPage(): Promise<WrittenPage> {
       ...Object.entries(noun.verbs).flatMap(([verb, command]) => [
         "",
         `### ${name} ${verb}`,
-        ...commandLines(`${name} ${verb}`, command),
+        ...commandLines(`${name} ${verb}`, command, shared),
       ]),
     ]
   );
-  return { found, required: [...HEAD, ...sections, ""].join("\n") };
+  const several = [
+    "",
+    "A command below that names one of these without explaining it takes it in this meaning:",
+    "",
+    ...flagTable(shared),
+  ];
+  return { found, required: [...HEAD, ...several, ...EXITS, ...sections, ""].join("\n") };
+}
+
+/** Commands from which on a flag is explained once for all. */
+const SHARING_MIN = 3;
+
+/** The flags that several commands take with the same meaning; of one name, the most frequent meaning. */
+function sharedFlags(commands: readonly Command[]): readonly Flag[] {
+  const own = commands.flatMap(ownFlags);
+  const uses = (flag: Flag) => own.filter((other) => isSame(other, flag)).length;
+  const shared = new Map<string, Flag>();
+  for (const flag of own) {
+    const known = shared.get(flag.name);
+    if (uses(flag) < SHARING_MIN || (known !== undefined && uses(known) >= uses(flag))) continue;
+    shared.set(flag.name, flag);
+  }
+  return [...shared.values()];
+}
+
+function isSame(one: Flag, other: Flag): boolean {
+  return one.name === other.name && one.help === other.help;
+}
+
+/** The flags of a command that are neither settings nor those of all commands. */
+function ownFlags(command: Command): readonly Flag[] {
+  const others = [...configFlags(), ...GLOBAL_FLAGS];
+  return flagsOf(command).filter((flag) =>
+    flag.name !== "help" && !others.some((other) => isSame(other, flag))
+  );
 }
 
 const HEAD: readonly string[] = [
@@ -93,6 +132,9 @@ const HEAD: readonly string[] = [
   "`hint` (the next command to type), `exit_code`, and `errors` if fields of a request are incorrect. A failed job is a",
   "result: its document goes to standard output. `serve`, `demo`, `man` and `completion` print no data and refuse",
   "`--json`; for a log in JSON, use `serve --log-format json`.",
+];
+
+const EXITS: readonly string[] = [
   "",
   "| Exit code | Meaning |",
   "|---|---|",
@@ -101,18 +143,22 @@ const HEAD: readonly string[] = [
   ),
 ];
 
-function commandLines(name: string, command: Command): string[] {
-  const settings = new Set(configFlags().map((flag) => flag.name));
-  const own = flagsOf(command).filter(({ name }) =>
-    name !== "help" && !settings.has(name) && !GLOBAL_FLAGS.some((flag) => flag.name === name)
-  );
-  const taken = command.flags.filter((flag) => settings.has(flag.name));
-  const named = taken.map((flag) => `\`--${flag.name}\``).join(", ");
-  const all = taken.length === settings.size
-    ? ["It takes every [setting](reference.md) as a flag."]
-    : taken.length > 0
-    ? [`Of the [settings](reference.md) it takes ${named}.`]
-    : [];
+function commandLines(name: string, command: Command, shared: readonly Flag[]): string[] {
+  const settings = configFlags();
+  const every = ownFlags(command);
+  const isShared = (flag: Flag) => shared.some((other) => isSame(other, flag));
+  const own = every.filter((flag) => !isShared(flag));
+  const taken = command.flags.filter((flag) => settings.some((other) => isSame(other, flag)));
+  const namesOf = (flags: readonly Flag[]) => flags.map(({ name }) => `\`--${name}\``).join(", ");
+  const also = every.filter(isShared);
+  const all = [
+    ...(also.length === 0 ? [] : [`It takes ${namesOf(also)}.`]),
+    ...(taken.length === settings.length
+      ? ["It takes every [setting](reference.md) as a flag."]
+      : taken.length > 0
+      ? [`Of the [settings](reference.md) it takes ${namesOf(taken)}.`]
+      : []),
+  ];
   return [
     "",
     sentence(command.summary),
@@ -123,7 +169,7 @@ function commandLines(name: string, command: Command): string[] {
     ...command.examples.flatMap(([line, does]) => [`# ${does}`, `zonewright ${line}`]),
     "```",
     ...(own.length === 0 ? [] : ["", ...flagTable(own)]),
-    ...(all.length === 0 ? [] : ["", ...all]),
+    ...(all.length === 0 ? [] : ["", all.join(" ")]),
     ...(command.notes ?? []).flatMap((note) => ["", note.replaceAll("\n", " ")]),
   ];
 }
