@@ -32,11 +32,13 @@ export interface FleetHost {
   readonly logged: string;
 }
 
-/** The uuid of the host of an agent. */
+/** The uuid of the host of an agent, once its database has answered. */
 export async function hostOf(agent: AgentProcess): Promise<string> {
-  const hosts = (await agent.get("/agent/v1/hosts")).body.items as JsonObject[];
-  const own = hosts.find(({ this_host }) => this_host);
-  assert(own !== undefined, "the agent lists no host as its own");
+  const own = await until("the agent to list its host", async () => {
+    const { status, body } = await agent.get("/agent/v1/hosts");
+    if (status === 503) return undefined;
+    return (body.items as JsonObject[]).find(({ this_host }) => this_host);
+  });
   return String(own.uuid);
 }
 
@@ -136,7 +138,8 @@ export class FleetBook {
   ): Promise<void> {
     const of = `jobs JOIN workflows w ON w.uuid = workflow_uuid AND w.name = '${CHAIN.name}'`;
     const left = `SELECT count(*) FROM ${of} WHERE finished_at IS NULL`;
-    await until("the jobs to end", async () => await sql(left) === "0");
+    // Each question starts a program.
+    await until("the jobs to end", async () => await sql(`SELECT pg_sleep(0.5); ${left}`) === "0");
     const ended = await sql(
       `SELECT json_build_object('job', jobs.uuid, 'host', host, 'execution', execution, 'results',
           (SELECT coalesce(json_agg(entry::json ORDER BY position), '[]') FROM task_results
