@@ -45,6 +45,7 @@ import { openLeftovers } from "../machines/leftovers.ts";
 import type { Policy } from "../domain/policy.ts";
 import { openRetention } from "../runner/retention.ts";
 import type { Runner } from "../runner/runner.ts";
+import type { JobStore } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 import {
   agentLimits,
@@ -176,7 +177,7 @@ async function assemble(
   const { vmadm, peers } = await openAgentPeers(context, store, { own, key, vmadm: seen });
   const folders = openMediaFolders(context, state.path);
   const mirror = await openIndex(context, store, state.path, folders.all, { emit, meters });
-  const { changes, changed } = openChanges(openAgentCallbacks(context, store));
+  const { changes, changed } = openChanges(store.jobs, openAgentCallbacks(context, store));
   const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed, admission };
   const counted = { ...context, meters };
   const runner = await openRunner(counted, { ...rooms, guard, refusal }, state, guests);
@@ -224,13 +225,35 @@ async function stopTogether(
   await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
 }
 
-/** Reports changed jobs to waiting requests and to callbacks. */
+/**
+ * Reports changed jobs to waiting requests and to callbacks.
+ * @returns `changed` for the changes that this agent makes
+ */
 function openChanges(
+  jobs: Pick<JobStore, "follow" | "watch">,
   callbacks: { wake(): void },
-): { changes: Notifiers<JobUuid>; changed: (uuid: JobUuid) => void } {
-  const changes = new Notifiers<JobUuid>();
+): { changes: Pick<Notifiers<JobUuid>, "listen">; changed: (uuid: JobUuid) => void } {
+  const notifiers = new Notifiers<JobUuid>();
+  jobs.follow((notice) => {
+    if (notice.kind === "callback") callbacks.wake();
+    if (notice.kind !== "changed") return;
+    if (notice.job_uuid === undefined) notifiers.notifyAll();
+    else notifiers.notify(notice.job_uuid);
+  });
+  const changes = {
+    listen(uuid: JobUuid) {
+      const [listener, unwatch] = [notifiers.listen(uuid), jobs.watch()];
+      return {
+        wait: listener.wait,
+        [Symbol.dispose]: () => {
+          listener[Symbol.dispose]();
+          unwatch();
+        },
+      };
+    },
+  };
   const changed = (uuid: JobUuid) => {
-    changes.notify(uuid);
+    notifiers.notify(uuid);
     callbacks.wake();
   };
   return { changes, changed };

@@ -27,7 +27,7 @@ export interface ServedAgent {
   /** Hints to the runner to stop a canceled job now. */
   readonly cancelRunning: (uuid: JobUuid) => void;
   /** Notifies requests that wait for a job. */
-  readonly changes: Notifiers<JobUuid>;
+  readonly changes: Pick<Notifiers<JobUuid>, "listen">;
   /** Announces that a request has changed a job. */
   readonly changed: (uuid: JobUuid) => void;
   readonly now: Now;

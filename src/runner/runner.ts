@@ -114,7 +114,8 @@ export class Runner {
       case "canceled":
         return this.cancelRunning(notice.job_uuid);
       case "changed":
-        return this.#options.changed(notice.job_uuid);
+      case "callback":
+        return; // For requests that wait, and for callbacks.
       case "host":
         return this.hostChanged();
       default:
@@ -340,11 +341,10 @@ export class Runner {
    * The next renewal reports the jobs that no host took; their tasks run again without another counted start.
    */
   #endUnheard(): void {
-    const { log } = this.#options;
     if (!this.#lease.isUnheard) return;
     const free = this.#running.filter((job) => job.free && !job.lost);
     if (free.length === 0) return;
-    log.error("tasks ended: the store does not answer", { jobs: free.length });
+    this.#options.log.error("tasks ended: the store does not answer", { jobs: free.length });
     this.#unsure = true;
     for (const job of free) job.stop("lost");
   }

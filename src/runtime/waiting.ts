@@ -66,6 +66,10 @@ export class Notifiers<Key> {
     for (const notifier of this.#listening.get(key) ?? []) notifier.notify();
   }
 
+  notifyAll(): void {
+    for (const key of this.#listening.keys()) this.notify(key);
+  }
+
   listen(key: Key): Listener {
     const notifier = new Notifier();
     const notifiers = this.#listening.get(key) ?? new Set();

@@ -111,8 +111,10 @@ export type JobNotice =
   | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
   /** This host was cordoned, admitted or forgotten; renew() returns which. */
   | { readonly kind: "host" }
-  /** A job has ended or started to wait. */
-  | { readonly kind: "changed"; readonly job_uuid: JobUuid };
+  /** A job of this host with a callback has ended. */
+  | { readonly kind: "callback" }
+  /** A job has ended or started to wait; without `job_uuid`, any of them may have. */
+  | { readonly kind: "changed"; readonly job_uuid?: JobUuid };
 
 /** Finds a host by uuid or by name. A forgotten host is found only if no other host has its name. */
 export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost {

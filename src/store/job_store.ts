@@ -313,11 +313,13 @@ export interface JobStore {
    */
   hold(life: RunnerLife, jobs: readonly Job[]): Promise<readonly JobUuid[]>;
   /**
-   * Calls back after changes: if agents share the store, after those of all agents; otherwise only when jobs were
-   * queued. Calls may be lost in an outage, so runners also poll.
+   * Calls back after changes: if agents share the store, after those of all agents that concern this host; otherwise
+   * only when jobs were queued. Calls may be lost in an outage, so runners also poll.
    * @returns a function that ends it
    */
   follow(noticed: (notice: JobNotice) => void): () => void;
+  /** Has followers called with `changed` too, for the jobs of all agents. @returns a function that ends it */
+  watch(): () => void;
   /** Commits the waiting writes now. */
   hurry(): void;
   /** Number of new jobs that are being written by create(), order() and retry(). */

@@ -144,11 +144,12 @@ export async function withHttpAgent(
     write: (line) => lines.push(JSON.parse(line) as JsonObject),
     now: () => clock.now,
   });
+  const notifiers = new Notifiers<JobUuid>();
   const context: ServedAgent = {
     store,
     budget: openMemoryBudget(),
-    changes: new Notifiers(),
-    changed: (uuid) => context.changes.notify(uuid),
+    changes: notifiers,
+    changed: (uuid) => notifiers.notify(uuid),
     cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),
     now: () => clock.now,
     newUuid: randomUuid,

@@ -62,7 +62,7 @@ pgbouncerTest(
         await one.said(`"job finished","job_uuid":"${asleep}"`);
 
         const sessions = await server.sql(
-          `SELECT count(*) FILTER (WHERE query = 'LISTEN zonewright'), count(*)
+          `SELECT count(*) FILTER (WHERE query LIKE 'LISTEN zonewright%'), count(*)
              FROM pg_stat_activity WHERE usename = 'runs'`,
         );
         const [listening, all] = sessions.split("|").map(Number);

@@ -379,7 +379,7 @@ const CALLS = [...HOST_CALLS, ...RUNNER_CALLS, ...CALLER_CALLS, ...LOOP_CALLS, .
  * repeat them.
  */
 const OTHERS = new Set(
-  ("jobs.follow jobs.claim jobs.ready jobs.hurry jobs.creating jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
+  ("jobs.follow jobs.watch jobs.claim jobs.ready jobs.hurry jobs.creating jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
     "jobs.ofTarget jobs.count jobs.stats jobs.finished jobs.hasParam jobs.summaries jobs.summaryCounts jobs.summary info.list info.texts workflows.get workflows.bytes " +
     "workflows.list workflows.text workflows.texts workflows.count callbacks.nextDue " +
     "hosts.list hosts.find hosts.jobs machineReports.report machineReports.list machineReports.hosts machineReports.ownerOf machineHistories.of machineHistories.making machineClaims.get machineClaims.left log.lines log.attempts index.get index.list index.lastSync " +

@@ -5,8 +5,12 @@ import { assertEquals, assertRejects } from "@std/assert";
 // @ts-types="@types/pg"
 import pg from "pg";
 import { AgentError } from "../../src/domain/error.ts";
+import type { JobUuid } from "../../src/domain/id.ts";
 import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
+import { WATCHERS_LOCK } from "../../src/store/postgres/listening.ts";
+import { changedNotice } from "../../src/store/postgres/notices.ts";
+import { uuidOf } from "../support/job.ts";
 import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
 
@@ -167,7 +171,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a quiet write sends no notice, unless it asks for one",
+  "a write sends every agent only the notices that it asks for",
   () =>
     withSessions(async ({ server, open }) => {
       const listener = new pg.Client({ host: server.folder, user: "owner", database: DATABASE });
@@ -180,11 +184,41 @@ postgresTest(
         await db.write((tx) => tx.run(`${CHECK} ('one', 'now')`), true);
         await db.write((tx) => Promise.resolve(tx.notify("word")), true);
         await db.write((tx) => tx.run(TOUCH));
-        await until("the last notice", () => heard.includes(""));
-        assertEquals(heard, ["word", ""]);
+        await db.write((tx) => Promise.resolve(tx.notify("last")));
+        await until("the last notice", () => heard.includes("last"));
+        assertEquals(heard, ["word", "last"]);
       } finally {
         await listener.end();
       }
+    }),
+);
+
+postgresTest(
+  "a watcher that comes during a commit looks after it, and then hears of changed jobs",
+  () =>
+    withSessions(async ({ server, open }) => {
+      const [one, other] = [open(LONG_MS), open(LONG_MS)];
+      const heard: string[] = [];
+      const looks = () => heard.filter((word) => word === "m").length;
+      one.follow((words) => heard.push(...words));
+      await until("the session to listen", () => looks() === 1);
+      const committing = new pg.Client({ host: server.folder, user: "owner", database: DATABASE });
+      await committing.connect();
+      try {
+        await committing.query(`BEGIN; SELECT pg_try_advisory_xact_lock(${WATCHERS_LOCK})`);
+        one.watch();
+        const waiting =
+          `SELECT count(*) FROM pg_locks WHERE NOT granted AND objid = ${WATCHERS_LOCK}`;
+        await until("the watcher to wait", async () => await server.sql(waiting) === "1");
+        assertEquals(looks(), 1);
+        await committing.query("COMMIT");
+        await until("the look after the commit", () => looks() === 2);
+      } finally {
+        await committing.end();
+      }
+      const changed = changedNotice(uuidOf<JobUuid>(1));
+      await other.write((tx) => Promise.resolve(tx.notify(changed)));
+      await until("the notice", () => heard.includes(changed));
     }),
 );
 

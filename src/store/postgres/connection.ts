@@ -12,7 +12,8 @@ import type { Instant } from "../../domain/instant.ts";
 import { type Pace, PENDING_WRITES_MAX } from "../limits.ts";
 import { CachedValues, ReaderPlaces } from "./session_shares.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
-import { type Follower, Listening, payloadsOf } from "./notices.ts";
+import { type Follower, Listening } from "./listening.ts";
+import { payloadsOf } from "./notices.ts";
 import { type GroupedWrite, groupsOf, WaitingWrites } from "./write_groups.ts";
 import {
   callersError,
@@ -102,7 +103,7 @@ const NOTHING = () => Promise.resolve();
 
 /** All sessions of one agent with its server. */
 export class SharedDatabase {
-  readonly #options: ServerOptions;
+  readonly #options: ServerOptions & { readonly host?: string };
   readonly #cache = new CachedValues();
   readonly #listening: Listening;
   readonly #idle: WorkingSession[] = [];
@@ -113,7 +114,8 @@ export class SharedDatabase {
   #rounds: Promise<void> | undefined;
   #open = true;
 
-  constructor(options: ServerOptions) {
+  /** @param options `host` is the host of this agent, if it has one */
+  constructor(options: ServerOptions & { readonly host?: string }) {
     this.#options = options;
     this.#listening = new Listening(
       options.deadlineMs,
@@ -202,10 +204,13 @@ export class SharedDatabase {
     }
   }
 
-  /** Calls back after commits of any agent, once for one or many, and every few seconds. @returns ends that */
+  /** Calls back after commits of this agent and with notices of others, and every few seconds. @returns ends that */
   follow(committed: Follower): () => void {
     return this.#listening.follow(committed);
   }
+
+  /** Has followers notified of all commits of any agent. @returns ends that */
+  readonly watch = () => this.#listening.watch();
 
   /** Finishes the pending writes and closes the sessions. */
   async close(): Promise<void> {
@@ -308,7 +313,7 @@ export class SharedDatabase {
       }
       committing = true;
       const quiet = notices.size === 0 && batch.every((write) => write.quiet === true);
-      await client.commit(payloadsOf(notices.keys()), quiet);
+      await client.commit(payloadsOf([...notices.keys()], this.#options.host, quiet));
       this.reach.heard();
       const here = [...notices.keys()].filter((notice) => notices.get(notice));
       if (!quiet) queueMicrotask(() => this.#listening.committed(here));

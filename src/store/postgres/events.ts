@@ -39,7 +39,10 @@ export function openEvents(db: SharedDatabase): EventStore {
     bounds: () => readNumbered(db, (tx) => selectEventBounds(tx)),
     after: (seq, limit, filter = {}) =>
       readNumbered(db, (tx) => selectEvents(tx, seq, limit, filter)),
-    follow: (committed) => db.follow(committed),
+    follow(committed) {
+      const ends = [db.follow(committed), db.watch()];
+      return () => ends.forEach((end) => end());
+    },
   };
 }
 

@@ -65,7 +65,7 @@ export async function openPostgresStore(
   local: LocalStore,
   { host, taken, ...options }: SharedStoreOptions,
 ): Promise<Store> {
-  const db = new SharedDatabase(options);
+  const db = new SharedDatabase({ ...options, host });
   try {
     // Every transaction checks the schema version.
     await db.read(() => Promise.resolve());
@@ -88,7 +88,7 @@ export async function openPostgresStore(
   });
   const forwarding = forwardEvents(
     local.events,
-    shared.events,
+    { append: shared.events.append, follow: (called) => db.follow(called) },
     (error) => options.log.error("events not forwarded", { error: messageOf(error) }),
   );
   // A failed delivery is repeated with the next notice or poll.
@@ -227,6 +227,7 @@ function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
       db.read((tx) => readyJobs(tx, host, life, limit, passedOver, takesFree(hosts))),
     hold,
     follow,
+    watch: () => db.watch(),
     hurry: () => db.hurry(),
     begin: (...call) => beginIn(db, lives, ...call),
     renew: (life, held, leaseMs) => db.write((tx) => renewLease(tx, life, held, leaseMs), true),

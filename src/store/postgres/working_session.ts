@@ -10,7 +10,8 @@ import {
   type ServerSession,
   type SessionResult,
 } from "./server.ts";
-import { CHANNEL } from "./notices.ts";
+import { CHANNEL, WATCHERS_CHANNEL, WATCHERS_LOCK } from "./listening.ts";
+import type { Payloads } from "./notices.ts";
 
 /** How often a statement runs before it is prepared. */
 const SEEN_BEFORE = 3;
@@ -47,8 +48,8 @@ export interface WorkingSession extends ServerSession {
   readonly ownPid: number | undefined;
   /** Begins a transaction. @returns the result of its first statement, which takes no values */
   begin(mode: string, first: string): Promise<SessionResult>;
-  /** Commits, and notifies every agent unless `quiet`. */
-  commit(payloads: readonly string[], quiet: boolean): Promise<void>;
+  /** Commits, and sends these notices with the commit. */
+  commit(payloads: Payloads): Promise<void>;
 }
 
 /**
@@ -98,7 +99,7 @@ function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
       const results = await session.script(`BEGIN ${mode}; ${limits}; ${first}`);
       return results.at(-1) ?? { rows: [], rowCount: 0 };
     },
-    commit: (payloads, quiet) => endWith(session, payloads, quiet),
+    commit: (payloads) => endWith(session, payloads),
   });
 }
 
@@ -138,31 +139,30 @@ function direct(session: ServerSession): WorkingSession {
       const sent = [dropPlans(), session.script(`BEGIN ${mode}`), query(first)] as const;
       return (await Promise.all(sent))[2];
     },
-    commit: (payloads, quiet) => endWith(session, payloads, quiet),
+    commit: (payloads) => endWith(session, payloads),
   });
 }
 
-/** The advisory lock on which commits without a notice take turns. */
-const QUIET_COMMIT_LOCK = 8_780_006;
+/** The advisory lock on which commits take turns. */
+const COMMIT_LOCK = 8_780_006;
 
 /**
- * Sends the notices and commits. The server runs commits with a notice one at a time: while one waits for a standby, the
- * sessions of other agents wait for their turn instead of piling up behind the standby. Commits without a notice take an
- * advisory lock for the same effect.
+ * Sends the notices and commits. Commits take turns, so that while one waits for a standby, the sessions of other agents
+ * wait for their turn instead of piling up behind the standby. listening.ts says when watchers are notified.
  */
-async function endWith(
-  session: ServerSession,
-  payloads: readonly string[],
-  quiet: boolean,
-): Promise<void> {
+async function endWith(session: ServerSession, { hosts, watchers }: Payloads): Promise<void> {
   // Notices consist of letters and uuids that agents have made.
-  const notify = payloads.map((payload) =>
-    `pg_notify('${CHANNEL}', '${payload.replaceAll("'", "''")}')`
-  );
-  const silent = quiet
-    ? `pg_advisory_xact_lock(${QUIET_COMMIT_LOCK})`
-    : `pg_notify('${CHANNEL}', '')`;
-  await session.script(`SELECT ${notify.length > 0 ? notify.join(", ") : silent}; COMMIT`);
+  const notify = (channel: string, payload: string) =>
+    `pg_notify('${channel}', '${payload.replaceAll("'", "''")}')`;
+  const calls = [
+    `pg_advisory_xact_lock(${COMMIT_LOCK})`,
+    ...hosts.map((payload) => notify(CHANNEL, payload)),
+    ...watchers.map((payload) =>
+      `CASE WHEN NOT pg_try_advisory_xact_lock(${WATCHERS_LOCK})
+         THEN ${notify(WATCHERS_CHANNEL, payload)} END`
+    ),
+  ];
+  await session.script(`SELECT ${calls.join(", ")}; COMMIT`);
 }
 
 function withCalls(

@@ -210,6 +210,7 @@ function jobStore(db: Connection, begun: WaitingClaims, now: Now): JobStore {
     hold: (life, jobs) => begun.hold(life, jobs),
     // No other agent changes these jobs. A job may start before its row is durable, because its claim is written later.
     follow: (noticed) => db.followClaimable(() => noticed({ kind: "queued" })),
+    watch: () => () => {},
     hurry: () => {
       begun.write();
       db.hurry();

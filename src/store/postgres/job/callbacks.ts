@@ -7,6 +7,7 @@ import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import type { NextDue } from "../../job_store.ts";
 import type { CallbackStore, DueCallback } from "../../store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
+import { callbackNotice } from "../notices.ts";
 import { jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 
 /** Opens the part of the store about callbacks. @param owners this agent's host, and the word for any host */
@@ -34,6 +35,7 @@ export async function insertCallback(
     owner,
     tx.now,
   );
+  tx.notify(callbackNotice(owner));
 }
 
 /** Takes the due callbacks, each of which becomes due again after `againMs`. */
