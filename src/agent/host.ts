@@ -117,7 +117,7 @@ function openSshHost(
   return transport;
 }
 
-const DEADLINE_MS = 30_000;
+const ENGINE_MS_MAX = 30_000;
 
 /**
  * Chooses the engine of the simulated host before this agent starts a machine. The simulator keeps the choice in its
@@ -135,7 +135,7 @@ export async function chooseSimulatedEngine(
   const result = await runCommand(self.program, [...self.args, ...words], {
     // Finds the emulator on the agent's PATH.
     env: { ...self.env, PATH: Deno.env.get("PATH") ?? "" },
-    deadlineMs: DEADLINE_MS,
+    deadlineMs: ENGINE_MS_MAX,
   });
   if (result.code !== 0) {
     const message = `Cannot use the engine ${JSON.stringify(engine)}: ` +

@@ -102,16 +102,16 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
   };
 }
 
-const TIMEOUT_SECONDS = 120;
-const TIMEOUT_SECONDS_MAX = 600;
+const VNC_SECONDS = 120;
+const VNC_SECONDS_MAX = 600;
 /** The wait ends by its own timeout; this comes later. */
-const DEADLINE_MS = (TIMEOUT_SECONDS_MAX + 30) * 1000;
+const VNC_DEADLINE_MS = (VNC_SECONDS_MAX + 30) * 1000;
 
 /** `vnc.wait(uuid, {timeout})`: waits until vmadm reports a port, and an RFB server answers there. */
 export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
   return {
     "vnc.wait": {
-      deadlineMs: DEADLINE_MS,
+      deadlineMs: VNC_DEADLINE_MS,
       async perform({ signal }, [uuid, options]) {
         const deadlineMs = timeoutSeconds(options) * 1000;
         return { ...await waitForVnc(vmadm, machineUuid(uuid), { deadlineMs, signal }) };
@@ -122,10 +122,10 @@ export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
 
 function timeoutSeconds(options: JsonValue | undefined): number {
   const { timeout } = parse(waitOptions, options ?? {}, "options", "options");
-  return timeout ?? TIMEOUT_SECONDS;
+  return timeout ?? VNC_SECONDS;
 }
 
-const waitOptions = object({ timeout: positive(TIMEOUT_SECONDS_MAX, "seconds") });
+const waitOptions = object({ timeout: positive(VNC_SECONDS_MAX, "seconds") });
 
 /**
  * Parses the uuid of a machine.
