@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { folderOf, linesOf, localImports, ROOT, type Source, sources } from "./sources.ts";
+import { folderOf, linesOf, localImports, placeOf, ROOT, type Source, sources } from "./sources.ts";
 
 /** Lines from which a file may stand alone. */
 const FILE_LINES_MIN = 40;
@@ -91,6 +91,16 @@ function crowdedPrefixes(files: readonly Source[]): string[] {
     .map(([prefix, paths]) => `${prefix}: ${paths.length} files`);
 }
 
+/** Prose between declarations, at the first column: the head of what was or should be another file. */
+function secondHeads(files: readonly Source[]): string[] {
+  return files.flatMap((file) => {
+    const begin = file.text.search(/^[^/#\s]/m);
+    return Array.from(file.text.matchAll(/^\/\/.*\n(?:\/\/.*\n)*\n/gm))
+      .filter(({ index }) => begin >= 0 && index > begin)
+      .map(({ index }) => placeOf(file, index));
+  });
+}
+
 function looseFiles(files: readonly Source[]): string[] {
   return files.map(({ path }) => path).filter((path) => folderOf(path) === "src");
 }
@@ -116,6 +126,11 @@ Deno.test("no file lies loose at the top of src/", async () => {
   assertEquals(looseFiles(await sources("src")), []);
 });
 
+Deno.test("a file has no second head further down", async () => {
+  const files = await Promise.all(["src", "vendors", "bench"].map(sources));
+  assertEquals(secondHeads(files.flat()), []);
+});
+
 Deno.test("the rules of the layout find what breaks them", () => {
   const text = "line\n".repeat(50);
   const files = [
@@ -137,4 +152,7 @@ Deno.test("the rules of the layout find what breaks them", () => {
     "src/room/two.ts is imported by src/room/one.ts alone: 101 lines together",
   ]);
   assertEquals(crowdedPrefixes(files), ["src/room/same: 3 files"]);
+  const headed =
+    "// The head.\n\nconst one = 1;\n// Why.\nconst two = 2;\n\n// Another.\n// head\n\n";
+  assertEquals(secondHeads([{ path: "src/room/one.ts", text: headed }]), ["src/room/one.ts:7"]);
 });

@@ -1,5 +1,6 @@
-// The screen of a simulated guest: 80 columns by 25 rows of text, drawn as a picture of 640 by 400 pixels.
-// Each row records when it last changed, so that a client asking for changes gets only those rows.
+// The screen of a simulated guest: 80 columns by 25 rows of text, drawn as a picture of 640 by 400 pixels, in the pixel
+// formats of RFB: 8, 16 or 32 bits, in true color or with a color map. Each row records when it last changed, so that a
+// client asking for changes gets only those rows.
 
 const COLUMNS = 80;
 const ROWS = 25;
@@ -143,8 +144,6 @@ function isLit(character: string, column: number, row: number): boolean {
   const bits = Number.parseInt(glyph[row] ?? "0", 32);
   return (bits >> (GLYPH_WIDTH - 1 - column) & 1) === 1;
 }
-
-// The pixel formats of RFB: 8, 16 or 32 bits, in true color or with a color map.
 
 /** The format in which a client requests its pixels. @see RFC 6143, 7.4 */
 export interface PixelFormat {
