@@ -69,8 +69,7 @@ export function openTransport(
     case "local":
       return localTransport({ vmadm: config.vmadm.value, zonesRoot: config.zones.value });
     case "simulated": {
-      // Nothing is placed in a zone that is reached through a link.
-      const simulator = join(Deno.realPathSync(stateDir), "simulator");
+      const simulator = join(withoutLinks(stateDir), "simulator");
       opened("simulated host", () => powerOffSimulator(self, simulator));
       log.warn("host simulated", { folder: simulator });
       return simulatedTransport({ self, stateDir: simulator, name: host.name });
@@ -79,6 +78,18 @@ export function openTransport(
       return openSshHost({ config, opened, log }, host, join(stateDir, "ssh"));
     default:
       return unreachable(host);
+  }
+}
+
+/**
+ * A folder by its real path, since nothing is placed in a zone that is reached through a link. One that is not there or
+ * cannot be reached keeps its name, as the doctor finds it before the first start: opening it shows why.
+ */
+function withoutLinks(folder: string): string {
+  try {
+    return Deno.realPathSync(folder);
+  } catch {
+    return folder;
   }
 }
 

@@ -46,6 +46,14 @@ Deno.test("beside a running agent all checks pass, and its machines keep running
     }
   }));
 
+Deno.test("before the first start nothing is missing, and the simulated host answers", () =>
+  withFolder(async (folder) => {
+    const place = ["--dev", "--state-dir", join(folder, "state")];
+    const { code, lines, stderr } = await doctor(...place, "--run", "state", "--run", "vmadm");
+    assertEquals(lines.map(({ outcome }) => outcome), ["skipped", "ok"], stderr);
+    assertEquals(code, 0);
+  }));
+
 programTest(
   "openssl",
   "an agent that speaks TLS and wants a token has answered",
