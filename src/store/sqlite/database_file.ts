@@ -282,7 +282,7 @@ function schemaOf(db: Database, path: string): number {
       Number(ours?.n ?? 0)
     } of the tables "jobs" and "workflows"`;
     const message =
-      `Cannot use ${path}: it has ${found}, expected schema 1 or later and both tables of a zonewright database`;
+      `Cannot use ${path}: it has ${found}, expected schema 1 or later and both tables`;
     throw new AgentError("conflict", message);
   }
   const problem = versionProblem(schema);
