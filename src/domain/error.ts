@@ -22,6 +22,8 @@ export const ERROR_CODES = {
   head_too_large: { status: 431, word: "RequestHeaderFieldsTooLarge", exit: "failure" },
   /** The state of the resource does not allow it. */
   conflict: { status: 409, word: "ConflictError", exit: "conflict" },
+  /** What the caller named by `If-Match` or `If-Unmodified-Since` has changed. */
+  precondition_failed: { status: 412, word: "PreconditionFailed", exit: "conflict" },
   /** Something has this uuid or name already. */
   already_exists: { status: 409, word: "ConflictError", exit: "conflict" },
   /** A parameter is missing or incorrect, which document 2 calls a conflict; `errors` names it. */

@@ -1,6 +1,9 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
 import {
+  answerDocument,
   documentConditions,
+  heldAnswer,
   matchedEncoding,
   preferredEncoding,
   serve,
@@ -109,4 +112,36 @@ Deno.test("If-Modified-Since is read in the three forms of an HTTP date only", (
   }
   const both = { "if-modified-since": "Fri, 02 Oct 2026 00:00:00 GMT", "if-none-match": '"x"' };
   assertEquals(matchedEncoding(documentConditions(new Headers(both)), DOCUMENT), undefined);
+});
+
+Deno.test("If-Match takes the tag of what would be sent, If-Unmodified-Since its date; others get 412", async () => {
+  const tag = `"${SHA256}"`;
+  const old = "Thu, 01 Oct 2026 04:05:05 GMT";
+  const same = "Thu, 01 Oct 2026 04:05:06 GMT";
+  const cases: [status: number, headers: Record<string, string>][] = [
+    [200, { "if-match": "*" }],
+    [200, { "if-match": tag }],
+    [200, { "if-match": `"x", ${tag}`, "if-unmodified-since": old }],
+    [200, { "if-match": `"${SHA256}-gzip"`, "accept-encoding": "gzip" }],
+    [304, { "if-match": tag, "if-none-match": tag }],
+    [200, { "if-unmodified-since": same }],
+    [200, { "if-unmodified-since": "yesterday" }],
+    [412, { "if-match": '"x"' }],
+    [412, { "if-match": `W/${tag}` }],
+    [412, { "if-match": "" }],
+    [412, { "if-match": `"${SHA256}-gzip"` }],
+    [412, { "if-match": '"x"', "if-none-match": tag }],
+    [412, { "if-unmodified-since": old }],
+  ];
+  await DOCUMENT.response("identity");
+  for (const [status, headers] of cases) {
+    const given = new Headers(headers);
+    if (status === 412) {
+      const error = await assertRejects(() => answerDocument(given, DOCUMENT), AgentError);
+      assertEquals([headers, error.code], [headers, "precondition_failed"]);
+      assertEquals(heldAnswer(documentConditions(given), DOCUMENT), undefined);
+    } else {
+      assertEquals([headers, (await answerDocument(given, DOCUMENT)).status], [headers, status]);
+    }
+  }
 });

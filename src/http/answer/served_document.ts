@@ -2,6 +2,7 @@
 // first request and kept; each request gets a clone, which shares the bytes. Which one it gets depends on what the
 // caller has already, and on the encoding that it prefers.
 
+import { AgentError } from "../../domain/error.ts";
 import type { IndexDocument } from "../../store/store.ts";
 import { PART_BYTES } from "../../store/stored_text.ts";
 
@@ -207,7 +208,7 @@ const HTTP_DATES = [
 ] as const;
 const ASCTIME = HTTP_DATES[2];
 /** One entity tag of a list; tags may hold commas and backslashes, but no quotes. */
-const ENTITY_TAG = /[\t ,]*(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")[\t ]*(?:,|$)/y;
+const ENTITY_TAG = /[\t ,]*((?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")[\t ]*(?:,|$)/y;
 /** A weight from 0 to 1 with at most three decimals. */
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
 /** The default weight of identity: acceptable, but the last choice. */
@@ -215,14 +216,18 @@ const LEAST_WEIGHT = 0.0001;
 
 /** The headers that select an answer; null for one that was not sent. */
 interface DocumentConditions {
+  readonly match: string | null;
+  readonly unmodifiedSince: string | null;
   readonly noneMatch: string | null;
   readonly modifiedSince: string | null;
   readonly acceptEncoding: string | null;
 }
 
-/** Reads `If-None-Match`, `If-Modified-Since` and `Accept-Encoding`, all unparsed. */
+/** Reads the conditional headers and `Accept-Encoding`, all unparsed. */
 export function documentConditions(headers: Headers): DocumentConditions {
   return {
+    match: headers.get("if-match"),
+    unmodifiedSince: headers.get("if-unmodified-since"),
     noneMatch: headers.get("if-none-match"),
     modifiedSince: headers.get("if-modified-since"),
     acceptEncoding: headers.get("accept-encoding"),
@@ -237,6 +242,7 @@ export function heldAnswer(
   conditions: DocumentConditions,
   document: ServedDocument,
 ): Response | undefined {
+  if (changeSince(conditions, document) !== undefined) return undefined;
   const matched = matchedEncoding(conditions, document);
   if (matched !== undefined) return document.notModified(matched);
   return document.held(preferredEncoding(conditions.acceptEncoding, document.small));
@@ -245,6 +251,7 @@ export function heldAnswer(
 /**
  * The answer to a request for a document: the document, or a 304.
  * @param inPieces sends a large document; without it, the document is handed over whole
+ * @throws {AgentError} `precondition_failed`
  */
 export async function answerDocument(
   headers: Headers,
@@ -252,11 +259,34 @@ export async function answerDocument(
   inPieces?: (content: DocumentContent) => Promise<Response>,
 ): Promise<Response> {
   const conditions = documentConditions(headers);
+  const change = changeSince(conditions, document);
+  if (change !== undefined) {
+    throw new AgentError("precondition_failed", `Cannot send the document: ${change}`);
+  }
   const matched = matchedEncoding(conditions, document);
   if (matched !== undefined) return document.notModified(matched);
   const encoding = preferredEncoding(conditions.acceptEncoding, document.small);
   const large = inPieces && await document.large(encoding);
   return large ? await inPieces(large) : await document.response(encoding);
+}
+
+/**
+ * How the document differs from the one that the caller wants; undefined when it does not. `If-Match` takes precedence,
+ * and its entity tags are compared strongly (RFC 9110, sections 13.1.1 and 13.1.4).
+ */
+function changeSince(
+  { match, unmodifiedSince, acceptEncoding }: DocumentConditions,
+  { etags, lastModifiedMs, small }: ServedDocument,
+): string | undefined {
+  if (match !== null) {
+    const etag = etags[preferredEncoding(acceptEncoding, small)];
+    const isSame = match.trim() === "*" || entityTags(match).includes(etag);
+    return isSame ? undefined : `its entity tag is ${etag}, expected one of If-Match`;
+  }
+  // A text that is not a date is ignored.
+  if (unmodifiedSince === null || !(lastModifiedMs > httpDateMs(unmodifiedSince))) return undefined;
+  const modified = new Date(lastModifiedMs).toUTCString();
+  return `it was modified on ${modified}, expected no change since ${unmodifiedSince}`;
 }
 
 /**
@@ -273,7 +303,7 @@ export function matchedEncoding(
     const only = ENCODINGS.find((encoding) => etags[encoding] === noneMatch);
     if (only !== undefined) return only;
     if (noneMatch.trim() === "*") return preferredEncoding(acceptEncoding, small);
-    const sent = entityTags(noneMatch);
+    const sent = entityTags(noneMatch).map((tag) => tag.replace(/^W\//, ""));
     const matched = ENCODINGS.filter((encoding) => sent.includes(etags[encoding]));
     if (matched.length < 2) return matched[0];
     const preferred = preferredEncoding(acceptEncoding, small);
@@ -283,7 +313,7 @@ export function matchedEncoding(
   return preferredEncoding(acceptEncoding, small);
 }
 
-/** The tags of a list with their quotes, without `W/`, up to the first malformed one. */
+/** The tags of a list as they were sent, up to the first malformed one. */
 function entityTags(list: string): readonly string[] {
   const tags: string[] = [];
   ENTITY_TAG.lastIndex = 0;

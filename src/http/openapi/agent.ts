@@ -336,7 +336,7 @@ export const AGENT: OpenapiPart = {
             ["ETag", "Last-Modified"],
           ),
           "304": emptyAnswer("The caller already has it.", ["ETag", "Last-Modified"]),
-          ...refusals(),
+          ...refusals("412"),
         },
       },
     },

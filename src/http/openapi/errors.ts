@@ -143,6 +143,16 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
       },
     },
   },
+  "412": {
+    name: "PreconditionFailed",
+    description: "The document is not the one of `If-Match` or `If-Unmodified-Since`.",
+    examples: {
+      tag: {
+        error_code: "precondition_failed",
+        message: 'Cannot send the document: its entity tag is "0b0a1c", expected one of If-Match',
+      },
+    },
+  },
   "413": {
     name: "TooLarge",
     description: "The body, or a part of it, is over its limit.",

@@ -288,7 +288,7 @@ function read({ operationId, summary, schema, example, distro, release }: IndexO
       responses: {
         "200": jsonAnswer("The document as its publisher wrote it.", schema, example, HEADERS),
         "304": emptyAnswer("The caller already has it.", HEADERS),
-        ...refusals("404"),
+        ...refusals("404", "412"),
       },
     },
   };

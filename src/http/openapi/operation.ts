@@ -187,6 +187,20 @@ export const HEADER_PARAMETERS: JsonObject = {
     schema: { type: "string", pattern: IDEMPOTENCY_KEY_TEXT.source },
     example: "stop-42",
   },
+  IfMatch: {
+    name: "If-Match",
+    in: "header",
+    description: "Entity tags, or `*`; 412 if the answer would have none of them.",
+    schema: TEXT,
+    example: "*",
+  },
+  IfUnmodifiedSince: {
+    name: "If-Unmodified-Since",
+    in: "header",
+    description: "An HTTP date. Without `If-Match`, 412 if something has changed since.",
+    schema: TEXT,
+    example: "Fri, 01 Jan 2100 00:00:00 GMT",
+  },
   IfNoneMatch: {
     name: "If-None-Match",
     in: "header",
@@ -203,8 +217,10 @@ export const HEADER_PARAMETERS: JsonObject = {
   },
 };
 
-/** Parameters of operations that answer 304. */
+/** Parameters of operations that answer 304 and 412. */
 export const CONDITIONS: JsonObject[] = [
+  parameterRef("IfMatch"),
+  parameterRef("IfUnmodifiedSince"),
   parameterRef("IfNoneMatch"),
   parameterRef("IfModifiedSince"),
 ];

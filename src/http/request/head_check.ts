@@ -30,6 +30,8 @@ interface RequestHead {
   readonly authorization: string | null;
   readonly upgrade: string | null;
   readonly requestId: string | null;
+  readonly match: string | null;
+  readonly unmodifiedSince: string | null;
   readonly noneMatch: string | null;
   readonly modifiedSince: string | null;
   readonly acceptEncoding: string | null;
@@ -48,6 +50,8 @@ export function readHead(headers: Headers): RequestHead {
   let upgrade: string | null = null;
   let xRequestId: string | null = null;
   let requestId: string | null = null;
+  let match: string | null = null;
+  let unmodifiedSince: string | null = null;
   let noneMatch: string | null = null;
   let modifiedSince: string | null = null;
   let acceptEncoding: string | null = null;
@@ -69,6 +73,8 @@ export function readHead(headers: Headers): RequestHead {
     else if (name === "upgrade") upgrade = value;
     else if (name === "content-length") contentLength = value;
     else if (name === "transfer-encoding") transferEncoding = value;
+    else if (name === "if-match") match = value;
+    else if (name === "if-unmodified-since") unmodifiedSince = value;
   });
   return {
     fields,
@@ -80,6 +86,8 @@ export function readHead(headers: Headers): RequestHead {
     authorization,
     upgrade,
     requestId: xRequestId ?? requestId,
+    match,
+    unmodifiedSince,
     noneMatch,
     modifiedSince,
     acceptEncoding,
