@@ -11,7 +11,7 @@ import type { Log } from "../metrics/log.ts";
 import type { TaskContext } from "../sandbox/task_calls.ts";
 import type { CapabilityName } from "../wall/protocol.ts";
 
-/** One call of a capability. */
+/** What a capability knows of the task that calls it, and can report meanwhile. */
 export interface Call {
   readonly job_uuid: JobUuid;
   readonly task_name: string;
@@ -135,7 +135,6 @@ export interface CapabilityLimits {
  */
 type CallKind = "act" | "read" | "note";
 
-/** Rule for every call of one capability. */
 interface CallRule {
   readonly kind: CallKind;
   readonly argsMax: number;

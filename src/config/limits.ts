@@ -146,7 +146,6 @@ const FIXED_LIMITS = {
   uploadRateMin: 16 * KI,
   /** Seconds without a byte in either direction of a console. */
   consoleIdleSeconds: 3600,
-  /** Lifetime of a console ticket, seconds. */
   consoleTicketSeconds: 30,
   /** Unused console tickets. */
   consoleTicketsMax: 256,

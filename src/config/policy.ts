@@ -160,7 +160,7 @@ export function takingOf({ allow_workflow, allow_caller }: PolicySettings): Taki
   return { allow_workflow: allow_workflow.value, allow_caller: allow_caller.value };
 }
 
-/** The policy of these settings. */
+/** The policy of an agent with these settings; what they do not name is as in {@linkcode POLICY}. */
 export function policyOf(settings: PolicySettings): Policy {
   const policy: Policy = {
     ...POLICY,

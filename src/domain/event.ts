@@ -242,9 +242,9 @@ export const EVENT_PAYLOADS = {
 
 /** The kinds, which are the values of `event:` in the stream. */
 export const EVENT_KINDS = Object.keys(EVENT_PAYLOADS) as readonly EventKind[];
-/** The kind of an event. @see EVENT_PAYLOADS */
+/** A name in {@linkcode EVENT_PAYLOADS}. */
 export type EventKind = keyof typeof EVENT_PAYLOADS;
-/** The payload of an event of one kind. */
+/** The JSON of an event without its id and kind, which frame it. */
 export type EventPayload<K extends EventKind> = Described<typeof EVENT_PAYLOADS[K]>;
 
 /** The payload of `event: reset`, sent instead of events that are no longer kept. */

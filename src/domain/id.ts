@@ -7,13 +7,13 @@ import { kindOf } from "./json.ts";
 declare const brand: unique symbol;
 type Id<Name extends string> = string & { readonly [brand]: Name };
 
-/** Names a workflow. */
+/** Chosen by the caller that creates the workflow, or random. */
 export type WorkflowUuid = Id<"workflow">;
-/** Names a task of a workflow. */
+/** Chosen with the workflow, or random. Results name a task by it that has no name. */
 export type TaskUuid = Id<"task">;
-/** Names a job. */
+/** Also that of the machine which a job of `POST /jobs` makes without naming one. */
 export type JobUuid = Id<"job">;
-/** Names a machine, to this agent and to vmadm. */
+/** The name of the machine's zone, too. */
 export type MachineUuid = Id<"machine">;
 /** Names the runner of a state folder as the owner of running jobs. */
 export type RunnerId = Id<"runner">;
@@ -25,7 +25,7 @@ export type Incarnation = Id<"incarnation">;
 /** A UUID in lower case, the only spelling that vmadm accepts in payloads. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Whether a value is a UUID in lower case. */
+/** Whether a value matches {@linkcode UUID}. */
 export function isUuid(text: unknown): text is string {
   return typeof text === "string" && UUID.test(text);
 }

@@ -31,7 +31,6 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly consolesMax: number;
   /** Seconds without a byte in either direction after which a console is closed. */
   readonly consoleIdleSeconds: number;
-  /** Seconds for which a console ticket is valid. */
   readonly consoleTicketSeconds: number;
   /** Unused console tickets at the same time. */
   readonly consoleTicketsMax: number;

@@ -11,7 +11,7 @@ interface WaitingTask {
   readonly refuse: (error: AgentError) => void;
 }
 
-/** The queue of waiting tasks. */
+/** Tasks that wait for a guest, first come, first served. */
 export class GuestQueue {
   readonly #waiters: WaitingTask[] = [];
 

@@ -56,7 +56,7 @@ export const FAULTS = {
   no_root: "count",
 } as const satisfies Record<string, FaultValue>;
 
-/** A fault by its name. @see docs/simulator.md, Faults */
+/** A name in {@linkcode FAULTS}. @see docs/simulator.md, Faults */
 export type FaultName = keyof typeof FAULTS;
 
 interface Fault {
@@ -95,7 +95,7 @@ export async function clearFaults(state: State, name: string | null): Promise<vo
   });
 }
 
-/** The faults that are on. */
+/** Those that are on, with their values; empty without a file of faults. */
 export async function listFaults(state: State): Promise<JsonObject> {
   return await readJson(faultsFile(state)) ?? {};
 }

@@ -20,7 +20,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { HourOfJobs, JobStats } from "./stats.ts";
 import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 
-/** Outcome of a request to create a job. */
+/** What became of a request for a job: made, found, or refused. */
 export type CreateJobOutcome =
   | PlaceJobOutcome
   /** A repetition of an earlier request with the same idempotency key. */

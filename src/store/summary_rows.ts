@@ -129,7 +129,7 @@ export interface LineRow {
   readonly created_at: Instant;
 }
 
-/** Converts a row to a log line. */
+/** Parses what the statements leave as text. */
 export function lineFromRow({ entry, ...line }: LineRow): JobLogLine {
   // This store made the text from an object.
   return { ...line, entry: JSON.parse(entry) as JsonObject };

@@ -47,7 +47,7 @@ export interface Credentials {
 /** The base of URLs when the connection is a socket. */
 const SOCKET_BASE = "http://localhost";
 
-/** The URL of a call. */
+/** @param path begins with a slash, and may have a query */
 export function urlOf(address: AgentAddress, path: string): string {
   return (address.kind === "url" ? address.base : SOCKET_BASE) + path;
 }

@@ -5,7 +5,7 @@ import { invalidArgument } from "../../domain/error.ts";
 import { nearest, wordList } from "../../domain/near_word.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
-/** A flag of a command. */
+/** Accepted as `--name VALUE`, `--name=VALUE` or by its letter; without a placeholder it takes no value. */
 export interface Flag {
   /** The name without its dashes. */
   readonly name: string;

@@ -35,7 +35,7 @@ export function overview(summaries: readonly (readonly [name: string, summary: s
   ].join("\n");
 }
 
-/** Help of a noun with its verbs. */
+/** `zonewright help job`: the verbs with their summaries. */
 export function nounHelp(name: string, noun: Extract<Noun, { kind: "verbs" }>): string {
   const verbs = Object.entries(noun.verbs);
   return [

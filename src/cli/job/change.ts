@@ -40,7 +40,6 @@ interface JobsChange {
   readonly touches: readonly Execution[];
   /** Whether it applies to a job of the list, if the execution alone does not decide. */
   fits?(job: JsonObject): boolean;
-  /** The line about one changed job. */
   line(changed: JsonObject): string;
 }
 

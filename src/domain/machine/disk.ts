@@ -25,7 +25,7 @@ import {
 } from "../policy.ts";
 import { REFUSED_DISK_PROPERTIES } from "./refused_properties.ts";
 
-/** The disk models of each brand. @see vmadm(8), disks.*.model */
+/** @see vmadm(8), disks.*.model */
 const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
   kvm: ["virtio", "scsi", "ide"],
   bhyve: ["virtio", "ahci", "nvme"],

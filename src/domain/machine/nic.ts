@@ -37,7 +37,7 @@ import {
 import { atMostOf, refusedFor, withoutOther } from "./disk.ts";
 import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
 
-/** The nic models. @see vmadm(8), nics.*.model */
+/** @see vmadm(8), nics.*.model */
 const NIC_MODELS = ["virtio", "e1000", "rtl8139"] as const;
 
 /** Most addresses of one nic that vmadm accepts. */

@@ -31,7 +31,7 @@ interface RemoteDeps {
   readonly run: RunProgram;
 }
 
-/** The files of the host. */
+/** Works over sftp, and by programs on the host for what sftp cannot do. */
 export function remoteFiles(deps: RemoteDeps): HostFiles {
   const ask = async () => askIn(await openedSession(deps));
   return {

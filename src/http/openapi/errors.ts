@@ -34,7 +34,7 @@ interface RefusalExample<Code extends ErrorCode> {
 const HOST = "6d1e1e3a-8f5b-4f8e-9a5e-0d7f7a1f4b11";
 const JOB = "job 51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
-/** The errors of each status. */
+/** What each status means to callers, with an example for each of its reasons. */
 export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Status>> } = {
   "400": {
     name: "BadRequest",

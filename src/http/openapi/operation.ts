@@ -33,17 +33,17 @@ export interface OpenapiPart {
   readonly parameters: JsonObject;
 }
 
-/** A reference to a parameter of the document. */
+/** @param name of a member of `components.parameters` */
 export function parameterRef(name: string): JsonObject {
   return { $ref: `#/components/parameters/${name}` };
 }
 
-/** A reference to a header of the document. */
+/** @param name one of {@linkcode HEADERS} */
 export function headerRef(name: string): JsonObject {
   return { $ref: `#/components/headers/${name}` };
 }
 
-/** A path parameter; these are always required. */
+/** Parameters of a path are always required. */
 export function inPath(
   name: string,
   description: string,
@@ -87,7 +87,7 @@ export function jsonAnswer<T>(
   };
 }
 
-/** A successful answer without a body. */
+/** An answer that is all headers. @param headers their names besides the request id */
 export function emptyAnswer(description: string, headers: readonly string[] = []): JsonObject {
   const names = [...headers, "X-Request-Id"];
   return {
@@ -166,7 +166,7 @@ export const HEADERS: JsonObject = {
   },
 };
 
-/** Headers of requests, as parameters. */
+/** `components.parameters`: those that are headers. */
 export const HEADER_PARAMETERS: JsonObject = {
   RequestId: {
     name: "X-Request-Id",
@@ -274,7 +274,7 @@ export function requestSchemas(bounds: AgentBounds): JsonObject {
   return components;
 }
 
-/** The parameters of a query, made of the fields by which it is read. */
+/** @param fields by which the query is read */
 export function queryParameters(fields: Fields, examples: JsonObject): JsonObject[] {
   return Object.entries(fields).map(([name, field]) => {
     const { description = "", ...schema } = field.schema({});

@@ -21,7 +21,7 @@ th, td { padding: 0.25rem 0.5rem; border-bottom: 1px solid; text-align: start; v
 section { border-top: 1px solid; margin-top: 2rem; }
 `;
 
-/** The page of an agent with these bounds. */
+/** The page as HTML without scripts. */
 export async function openapiPage(bounds: AgentBounds): Promise<string> {
   const document = openapiDocument(bounds);
   const info = objectIn(document, "info");

@@ -82,7 +82,7 @@ export interface PeerCaller {
   readonly stands: () => Promise<boolean>;
 }
 
-/** A call that was accepted. */
+/** A call with the signature of a registered host. Its body is still to be checked. */
 export interface AcceptedCall {
   readonly from: PeerCaller;
   /** SHA-256 that its body must have, lower-case hex. */

@@ -74,7 +74,6 @@ interface SignedCall {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A request to be forwarded. */
 interface ForwardedRequest extends OutgoingCall {
   /** The headers of the caller's request. */
   readonly headers: Headers;

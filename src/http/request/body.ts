@@ -196,7 +196,7 @@ interface Reading {
   readonly keeps: boolean;
 }
 
-/** The bytes of a body. @throws {AgentError} `too_large`, `malformed` */
+/** Reads a body to its end. @throws {AgentError} `too_large`, `malformed` */
 export async function readBytes(
   body: ReadableStream<Uint8Array> | null,
   { bytesMax, secondsMax, keeps }: Reading,

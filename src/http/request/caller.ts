@@ -16,7 +16,7 @@ interface TokenCaller {
   readonly stands?: () => boolean;
 }
 
-/** Who a request comes from. */
+/** What a request was admitted by: where it comes from, or what it shows. */
 export type Caller =
   | { readonly kind: "socket" }
   | { readonly kind: "loopback" }
@@ -28,9 +28,7 @@ export type Caller =
 
 /** When a caller must show a token, and which tokens count. */
 export interface Access {
-  /** Whether a caller from there must show a token. */
   wantsToken(remote: Deno.Addr | undefined): boolean;
-  /** The tokens that are valid now. */
   tokens(): Promise<readonly Token[]>;
   /** Milliseconds of a monotonic clock. */
   nowMs(): number;

@@ -78,7 +78,7 @@ export const hostRequest = object({});
 
 type HostsContext = Pick<ServedAgent, "store" | "limits" | "log" | "hostUuid" | "hostChanged">;
 
-/** The routes of hosts. @see docs/scale.md, Hosts */
+/** Lists and shows hosts, cordons, admits and forgets them. @see docs/scale.md, Hosts */
 export function hostsRoutes(context: HostsContext): Hono<HttpEnv> {
   const { store: { hosts }, hostUuid } = context;
   const app = new Hono<HttpEnv>();

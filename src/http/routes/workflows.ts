@@ -35,7 +35,7 @@ type WorkflowsContext = Pick<
   "store" | "limits" | "now" | "newUuid" | "log" | "budget" | "wording" | "checkSources"
 >;
 
-/** The routes of workflows. @see document 2, Endpoints */
+/** Built-in workflows can be read, but not changed. @see document 2, Endpoints */
 export function workflowRoutes(context: WorkflowsContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/workflows", (c) => listWorkflows(c, context));

@@ -53,7 +53,6 @@ export interface Medium {
   readonly level: CheckLevel;
 }
 
-/** A request for a file by its URL. */
 interface UrlRequest {
   readonly url: string;
   readonly digests: readonly Digest[];

@@ -138,7 +138,6 @@ function* noiseChunks(size: number): Generator<Uint8Array<ArrayBuffer>> {
   }
 }
 
-/** Size of a boot sector, bytes. */
 const BOOT_SECTOR_BYTES = 512;
 /** Columns of the text screen that the program selects. */
 const SCREEN_COLUMNS = 80;

@@ -295,7 +295,6 @@ async function workflowTexts(
   };
 }
 
-/** Counts the workflows that match a filter. */
 async function countWorkflows(tx: Transaction, filter: WorkflowFilter): Promise<number> {
   const values = new Values();
   const row = await tx.row<{ workflows: number }>(

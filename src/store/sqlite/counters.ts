@@ -215,7 +215,6 @@ export class CounterChanges {
 
 type CountedColumn = typeof COUNTED[number];
 
-/** The column that counts jobs of an execution. */
 function columnOf(execution: Execution): CountedColumn {
   return execution === "running" ? "queued" : execution;
 }

@@ -128,7 +128,6 @@ function copyFailure(error: unknown, to: string): AgentError {
   return new AgentError(code, `Cannot write ${to}: ${why}`, { cause: error });
 }
 
-/** The latest records in a database. */
 interface LatestRecords {
   /** When its latest job or sync was recorded; null for a database without either. */
   readonly recorded_at: Instant | null;

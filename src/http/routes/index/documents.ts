@@ -45,7 +45,7 @@ interface IndexTreeContext {
   readonly cache?: DocumentCache;
 }
 
-/** The routes of document 1. */
+/** Also `images.json`, which publishers may provide. @see document 1, Endpoints */
 export function indexTreeRoutes(context: IndexTreeContext): Hono<HttpEnv> {
   const { index, generation, now, budget } = context;
   const cache = context.cache ?? openDocumentCache(index, generation, budget);

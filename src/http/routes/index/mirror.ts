@@ -138,7 +138,7 @@ export const INDEX_STATUS = whole("The state of the mirror.", {
   documents: { ...COUNT, description: "Number of documents in the mirror." },
 });
 
-/** The routes of the mirror. */
+/** `/agent/v1/index`: the state of the mirror, its report, and syncs by hand. */
 export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
   const routes = new Hono<HttpEnv>();
   routes.get("/agent/v1/index", async (c) => c.json(await status(deps)));

@@ -57,7 +57,7 @@ type JobsContext = Pick<
   | "changed"
 >;
 
-/** The routes of jobs. @see document 2, Endpoints */
+/** Creates, lists, shows and changes jobs, and waits for them. @see document 2, Endpoints */
 export function jobRoutes(context: JobsContext, machineJobs: MachineJobs): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/jobs", (c) => listJobs(c, context));
