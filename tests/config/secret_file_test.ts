@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { secretCheck } from "../../src/service/doctor/access.ts";
+import { indexTokenCheck } from "../../src/service/doctor/access.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { readSecretFile } from "../../src/state_dir/secret_file.ts";
 import { withFolder } from "../support/until.ts";
@@ -18,7 +18,7 @@ Deno.test("a secret is one word of a private file, and no error repeats it", () 
       const error = await assertRejects(() => readSecretFile(path), AgentError, "one word");
       assert(!error.message.includes("s3"), error.message);
     }
-    const check = secretCheck("index-token", { path, read: readSecretFile });
+    const check = indexTokenCheck({ path, read: readSecretFile });
     assertEquals((await check.examine()).outcome, "fail");
     await write("s3cret");
     assertEquals((await check.examine()).outcome, "ok");

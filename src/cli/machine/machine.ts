@@ -89,10 +89,9 @@ async function act(call: Invocation, action: Action): Promise<ExitCode> {
   return code;
 }
 
-/** The given flags as fields of a body. */
-function fieldsOf({ args }: Invocation, names: readonly string[]): JsonObject {
+function bootFieldsOf({ args }: Invocation): JsonObject {
   return Object.fromEntries(
-    names.flatMap((name) => {
+    BOOT_OPTIONS.flatMap((name) => {
       const value = args.text(name);
       return value === undefined ? [] : [[name, value]];
     }),
@@ -136,7 +135,7 @@ const BOOT = actionCommand({
   request: (call, path) => ({
     method: "POST",
     path: `${path}/boot`,
-    body: fieldsOf(call, BOOT_OPTIONS),
+    body: bootFieldsOf(call),
   }),
   done: "running",
 });

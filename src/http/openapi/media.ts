@@ -72,8 +72,12 @@ const REQUESTS: Record<string, JsonObject> = {
 const OF_HOST: JsonObject[] = queryParameters(MEDIA_HOST_FIELDS, { host: HOST_UUID });
 
 const STARTED: ShapeOf<typeof MEDIUM_STARTED> = { job_uuid: JOB_UUID };
-const started = (description: string) =>
-  jsonAnswer(description, shapeRef("MediumStarted", MEDIUM_STARTED), STARTED, ["Location"]);
+const JOB_STORED = jsonAnswer(
+  "The job was stored.",
+  shapeRef("MediumStarted", MEDIUM_STARTED),
+  STARTED,
+  ["Location"],
+);
 
 /** Files that were downloaded, or found in a folder, and verified. */
 export const MEDIA_FILES: OpenapiPart = {
@@ -111,7 +115,7 @@ export const MEDIA_FILES: OpenapiPart = {
         parameters: OF_HOST,
         requestBody: jsonBody("The file.", schemaRef("MediumRequest"), REQUESTS),
         responses: {
-          "202": started("The job was stored."),
+          "202": JOB_STORED,
           ...refusals("404", ...BODY_REFUSALS, "502", "507"),
         },
       },
@@ -152,7 +156,7 @@ export const MEDIA_FILES: OpenapiPart = {
           { empty: {} },
         ),
         responses: {
-          "202": started("The job was stored."),
+          "202": JOB_STORED,
           ...refusals("404", ...BODY_REFUSALS, "502", "507"),
         },
       },

@@ -32,7 +32,6 @@ export interface TransferEvents {
 export function openTransferEvents(
   kind: "download" | "upload",
   emit: (event: MediaEvent) => void,
-  monotonicMs: () => number = () => performance.now(),
 ): TransferEvents {
   /** The last report of each transfer, and its time; `open` until its end is reported. */
   const latest = new Map<
@@ -61,7 +60,7 @@ export function openTransferEvents(
   };
   return {
     moved(file) {
-      const nowMs = monotonicMs();
+      const nowMs = performance.now();
       const before = latest.get(file.key);
       if (before !== undefined && nowMs - before.atMs < PROGRESS_EVENT_MS) return;
       forgetOld(nowMs);

@@ -139,18 +139,15 @@ export function auditFileCheck(path: string | null): HealthCheck {
   };
 }
 
-/** A secret in a file of its own, such as the token of the index. */
-export function secretCheck(
-  name: string,
-  { path, read }: {
-    readonly path: string | null;
-    /** Reads the file as the agent does. @throws {AgentError} when it cannot be used */
-    readonly read: (path: string) => Promise<unknown>;
-  },
-): HealthCheck {
+/** The token for the upstream of the index. */
+export function indexTokenCheck({ path, read }: {
+  readonly path: string | null;
+  /** Reads the file as the agent does. @throws {AgentError} when it cannot be used */
+  readonly read: (path: string) => Promise<unknown>;
+}): HealthCheck {
   return {
-    name,
-    about: `only the owner can read the file of the ${name.replace("-", " ")}`,
+    name: "index-token",
+    about: "only the owner can read the file of the index token",
     async examine(): Promise<HealthFinding> {
       if (path === null) return skipped("none is configured");
       const found = await statOf(path);

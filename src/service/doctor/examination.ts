@@ -8,7 +8,7 @@ import { sharedConditionReader } from "../../agent/store.ts";
 import type { Config } from "../../config/settings.ts";
 import { readSecretFile } from "../../state_dir/secret_file.ts";
 import { DATABASE_NAME, mayBeStateDir } from "../../state_dir/state_dir.ts";
-import { agentCheck, auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
+import { agentCheck, auditFileCheck, indexTokenCheck, tlsCheck, tokensCheck } from "./access.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import {
   configFileCheck,
@@ -157,7 +157,7 @@ function accessChecks(
       prove: readTlsIdentity,
     }),
     auditFileCheck(config.audit_file.value),
-    secretCheck("index-token", { path: config.index_token_file.value, read: readSecretFile }),
+    indexTokenCheck({ path: config.index_token_file.value, read: readSecretFile }),
   ];
 }
 

@@ -60,19 +60,19 @@ function isText(value: JsonValue | undefined, check: (value: string) => boolean)
   return typeof value === "string" && check(value);
 }
 
-function integer(min: number, max = Infinity, brands = BOTH, on = ALWAYS): Property {
+function integer(min: number, max = Infinity, brands = BOTH): Property {
   const valid: Check = (value) => {
     if (isBlank(value)) return true;
     if (typeof value === "boolean") return false;
     const number = Number(value);
     return Number.isInteger(number) && number >= min && number <= max;
   };
-  return property("integer", valid, brands, on);
+  return property("integer", valid, brands);
 }
 
-function flag(brands = BOTH, on = ALWAYS): Property {
+function flag(brands = BOTH): Property {
   const words: readonly unknown[] = [true, false, 1, "1", "true", "false"];
-  return property("flag", (value) => words.includes(value), brands, on);
+  return property("flag", (value) => words.includes(value), brands);
 }
 
 function uuid(brands = BOTH, on = ALWAYS): Property {

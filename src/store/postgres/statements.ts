@@ -85,11 +85,11 @@ export function fieldOf(column: string, name: string): string {
     THEN (${jsonOf(column)} -> '${name}')::text END`;
 }
 
-/** As fieldOf(), for a name from a caller. */
-export function fieldNamed(column: string, name: string, values: Values): string {
+/** As fieldOf(), for a param with a name from a caller. */
+export function paramNamed(name: string, values: Values): string {
   const mark = values.add(`${JSON.stringify(name)}:`);
-  return `CASE WHEN strpos(${column}, ${mark}) > 0
-    THEN (${jsonOf(column)} -> ${values.add(readable(name))}::text)::text END`;
+  return `CASE WHEN strpos(params, ${mark}) > 0
+    THEN (${jsonOf("params")} -> ${values.add(readable(name))}::text)::text END`;
 }
 
 /**

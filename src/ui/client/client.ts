@@ -221,7 +221,6 @@ export function curlOf(
     /** The name of a local file that is sent as the body. */
     readonly file?: string;
   },
-  origin = location.origin,
 ): string {
   const words = ["curl", "-sS", "--fail-with-body"];
   if (file !== undefined) words.push("-T", quoted(file));
@@ -234,7 +233,7 @@ export function curlOf(
     words.push("-H", quoted("content-type: application/json"));
     words.push("--data-raw", quoted(JSON.stringify(body ?? {})));
   }
-  words.push(quoted(origin + path));
+  words.push(quoted(location.origin + path));
   return words.join(" ");
 }
 

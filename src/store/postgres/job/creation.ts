@@ -166,46 +166,48 @@ async function askOrders(
 }
 
 /** The kind of write for orders, which share their statements. */
-const ordersOf = (
+function ordersOf(
   { own }: Pick<PlaceHosts, "own">,
-  recent = new RecentCount(),
-): WriteKind<PreparedOrder, Made<OrderOutcome> | StaleLocks, AskedOrders> => ({
-  bytesOf: ({ order: { params, requested_params } }) =>
-    valueWeight(params) + (requested_params === params ? 0 : valueWeight(requested_params)),
-  ask: (tx, orders) => askOrders(tx, orders, own, recent),
-  run: async (tx, orders, { used, unfinished, workflow, hosts }) => {
-    const outcomes = new Map<JobUuid, Made<OrderOutcome> | StaleLocks>();
-    const workflows: RunnableWorkflows = new Map();
-    for (const { order: { workflow_uuid: uuid } } of orders.slice(0, 1)) {
-      workflows.set(uuid, await runnableOf(tx, uuid, workflow));
-    }
-    let known: number | undefined = unfinished;
-    let accepted: OrderPlacing[] = [];
-    for (const { order: { workflow_uuid, ...order }, rules, ...prepared } of orders) {
-      const earlier = await earlierOrder(tx, order, rules, used);
-      if (earlier !== undefined) {
-        outcomes.set(order.uuid, earlier);
-        continue;
+): WriteKind<PreparedOrder, Made<OrderOutcome> | StaleLocks, AskedOrders> {
+  const recent = new RecentCount();
+  return {
+    bytesOf: ({ order: { params, requested_params } }) =>
+      valueWeight(params) + (requested_params === params ? 0 : valueWeight(requested_params)),
+    ask: (tx, orders) => askOrders(tx, orders, own, recent),
+    run: async (tx, orders, { used, unfinished, workflow, hosts }) => {
+      const outcomes = new Map<JobUuid, Made<OrderOutcome> | StaleLocks>();
+      const workflows: RunnableWorkflows = new Map();
+      for (const { order: { workflow_uuid: uuid } } of orders.slice(0, 1)) {
+        workflows.set(uuid, await runnableOf(tx, uuid, workflow));
       }
-      const found = workflows.get(workflow_uuid) ??
-        await workflowToRun(tx, workflow_uuid, rules.workflowBytesMax);
-      workflows.set(workflow_uuid, found);
-      const refusal = refusalOf(found, rules);
-      if (refusal !== undefined) {
-        outcomes.set(order.uuid, await unlessMade(tx, order, rules, refusal));
-      } else if (found.kind === "found") {
-        accepted.push({ job: { ...order, workflow: found.workflow }, rules, ...prepared });
+      let known: number | undefined = unfinished;
+      let accepted: OrderPlacing[] = [];
+      for (const { order: { workflow_uuid, ...order }, rules, ...prepared } of orders) {
+        const earlier = await earlierOrder(tx, order, rules, used);
+        if (earlier !== undefined) {
+          outcomes.set(order.uuid, earlier);
+          continue;
+        }
+        const found = workflows.get(workflow_uuid) ??
+          await workflowToRun(tx, workflow_uuid, rules.workflowBytesMax);
+        workflows.set(workflow_uuid, found);
+        const refusal = refusalOf(found, rules);
+        if (refusal !== undefined) {
+          outcomes.set(order.uuid, await unlessMade(tx, order, rules, refusal));
+        } else if (found.kind === "found") {
+          accepted.push({ job: { ...order, workflow: found.workflow }, rules, ...prepared });
+        }
+        if (bytesOfAll(workflows) <= WORKFLOWS_BYTES) continue;
+        await placeOrders(tx, accepted, outcomes, hosts, known);
+        known = undefined;
+        workflows.clear();
+        accepted = [];
       }
-      if (bytesOfAll(workflows) <= WORKFLOWS_BYTES) continue;
       await placeOrders(tx, accepted, outcomes, hosts, known);
-      known = undefined;
-      workflows.clear();
-      accepted = [];
-    }
-    await placeOrders(tx, accepted, outcomes, hosts, known);
-    return orders.map(({ order: { uuid } }) => madeOf(outcomes, uuid));
-  },
-});
+      return orders.map(({ order: { uuid } }) => madeOf(outcomes, uuid));
+    },
+  };
+}
 
 /** Bytes of workflows in memory at the same time; a single one may be larger. */
 const WORKFLOWS_BYTES = 1024 * 1024;

@@ -5,7 +5,7 @@ import type { Job } from "../../../domain/job/job.ts";
 import { PARAM_LOOKED_AT_MAX } from "../../limits.ts";
 import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
 import type { Transaction } from "../connection.ts";
-import { fieldNamed, fieldOf, isText, readable, Values, whereOf } from "../statements.ts";
+import { fieldOf, isText, paramNamed, readable, Values, whereOf } from "../statements.ts";
 import { countsOfAll } from "./counts.ts";
 import { jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 
@@ -76,7 +76,7 @@ export async function countJobs(tx: Transaction, filter: JobFilter): Promise<num
 /** Whether one of the newest jobs has a param with this name. */
 export async function hasParam(tx: Transaction, name: string): Promise<boolean> {
   const values = new Values();
-  const field = fieldNamed("params", name, values);
+  const field = paramNamed(name, values);
   const row = await tx.row<{ found: boolean }>(
     `SELECT EXISTS (SELECT 1 FROM
         (SELECT params FROM jobs ORDER BY id DESC LIMIT ${PARAM_LOOKED_AT_MAX}) AS newest
@@ -128,6 +128,6 @@ function paramCondition(key: string, value: string, values: Values): string {
   const text = JSON.stringify(value);
   // A value that begins with a quote can only match a string.
   const wanted = [text, value.startsWith('"') ? text : value].map(readable);
-  const field = fieldNamed("params", key, values);
+  const field = paramNamed(key, values);
   return `coalesce(${field} = ANY(${values.add(wanted)}::text[]), false)`;
 }
