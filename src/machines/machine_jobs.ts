@@ -15,7 +15,6 @@ import {
 import { type Idempotency, type JobFields, type NewJob, placeOf } from "../domain/job/job.ts";
 import { hostFields } from "../domain/job/wire.ts";
 import { canonicalJson, type JsonObject } from "../domain/json.ts";
-import type { MachineRequest } from "../domain/machine/machine.ts";
 import type { MACHINE_STARTED } from "../domain/machine/shown.ts";
 import {
   MACHINE_ACTIONS,
@@ -43,6 +42,7 @@ import {
   type MachineLookup,
   type MediumLookup,
   paramsOf,
+  readMachineBody,
 } from "./provision_job.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
@@ -75,14 +75,6 @@ export interface MachineStart {
 /** Who asks for a job, and under which idempotency key. */
 type AskedFor = Pick<JobFields, "idempotency" | "ordered_by">;
 
-interface NamedServer {
-  /** The host as the request names it; undefined for the host of this agent. */
-  readonly server: string | undefined;
-  /** Whether that is another host: its tasks check what cannot be asked from here. */
-  readonly elsewhere: boolean;
-}
-const HERE: NamedServer = { server: undefined, elsewhere: false };
-
 /** Creates the jobs of machines, so that each machine has at most one unfinished job. */
 export interface MachineJobs {
   /** Whether jobs of this workflow must be created by this interface. */
@@ -90,14 +82,11 @@ export interface MachineJobs {
   /**
    * Starts to create a machine. An equal request for the same uuid gets the existing job, while that is
    * unfinished or after it has made the machine. Whatever can be refused without a job is refused.
-   * @throws {AgentError} `conflict` naming another unfinished job of the machine, or the machine that
-   * has the uuid; for its medium see Mirror.expect(); `not_found`
+   * @param body of the request
+   * @throws {AgentError} as readMachineBody(); `conflict` naming another unfinished job of the machine, or the
+   * machine that has the uuid; for its medium see Mirror.expect(); `not_found`
    */
-  start(
-    request: MachineRequest,
-    asked?: AskedFor,
-    place?: NamedServer,
-  ): Promise<MachineStart>;
+  start(body: unknown, asked?: AskedFor): Promise<MachineStart>;
   /**
    * Starts an action on a machine, or joins an equal unfinished one.
    * @throws {AgentError} `not_found`; `conflict` for another unfinished job of the machine, and for a
@@ -133,12 +122,13 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
     store.jobs.create({ ...job, workflow }, unfinishedJobsMax);
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
-    start: async (request, asked = {}, { server, elsewhere } = HERE) => {
+    start: async (body, asked = {}) => {
+      const { request, server, other } = await readMachineBody(body, context);
       const uuid = request.uuid ?? context.newUuid<MachineUuid>();
       const outcome = await unlessRepeated(asked.idempotency, store, async () => {
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
         const job = newJob(paramsOf(request, uuid, server), uuid, asked, context);
-        const claims = await claimsToStart(request, job, elsewhere, context);
+        const claims = await claimsToStart(request, job, other !== undefined, context);
         return await placed(claims, createOf(workflow));
       });
       return await startOf(outcome, uuid, context);

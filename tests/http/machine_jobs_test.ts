@@ -193,7 +193,7 @@ Deno.test("of different requests that two agents on one store get together one g
     const requests = Array.from({ length: 12 }, (_, n) => {
       // Each agent gets each of them: equal ones join.
       const machine = { ...description, ram: 1024 + n % 6 };
-      return parseMachineRequest({ ...REQUEST, uuid: MACHINE, machine }, DEFAULT_POLICY);
+      return { ...REQUEST, uuid: MACHINE, machine };
     });
     const outcomes = await Promise.allSettled(
       requests.map(async (request, n) => (await agents[n < 6 ? 0 : 1]?.start(request))?.started),

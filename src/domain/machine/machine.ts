@@ -197,7 +197,7 @@ function withBoot<Read extends Omit<MachineRequest, "boot"> & { readonly boot?: 
 
 /**
  * Reads the body of POST /agent/v1/machines.
- * @returns the request, the host it names, and whether it is a dry run
+ * @returns the request, and the host it names
  * @throws {AgentError} as parseMachineRequest()
  */
 export function parseMachineBody(
@@ -206,15 +206,14 @@ export function parseMachineBody(
 ): {
   readonly request: MachineRequest;
   readonly server: string | undefined;
-  readonly dryRun: boolean;
 } {
-  const { dry_run: dryRun = false, [SERVER_PARAM]: server, ...read } = parse(
+  const { dry_run: _, [SERVER_PARAM]: server, ...read } = parse(
     machineRequest(policy),
     body,
     "",
     "machine",
   );
-  return { request: withBoot(read), server, dryRun };
+  return { request: withBoot(read), server };
 }
 
 /**

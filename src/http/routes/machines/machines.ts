@@ -15,7 +15,7 @@ import {
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
-import type { JsonObject, JsonValue } from "../../../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
 import { dryRun } from "../../../machines/dry_run.ts";
 import { readMachineBody } from "../../../machines/provision_job.ts";
 import {
@@ -80,20 +80,22 @@ async function postMachine(
   context: MachinesContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  const body = await readJson(c, wholeBody(context.limits));
-  const { policy } = context.machines;
-  const { request, server, dryRun: isDry, other } = await readMachineBody(body, {
-    ...context,
-    policy,
-  });
-  if (isDry) {
-    if (other !== undefined) return await forwardRead(c, body, other, context);
-    return c.json(await dryRun(request, { ...context.machines, store: context.store }));
-  }
-  const elsewhere = other !== undefined;
-  // parseMachineBody accepts only an object read from JSON.
-  const asked = await askedBy(c, body as JsonValue, context);
-  return started(c, await machineJobs.start(request, asked, { server, elsewhere }));
+  // A value that was read from JSON.
+  const body = await readJson(c, wholeBody(context.limits)) as JsonValue;
+  if (isJsonObject(body) && body.dry_run === true) return await postDryRun(c, body, context);
+  return started(c, await machineJobs.start(body, await askedBy(c, body, context)));
+}
+
+async function postDryRun(
+  c: Context<HttpEnv>,
+  body: JsonObject,
+  context: MachinesContext,
+): Promise<Response> {
+  const { store, machines, hostUuid } = context;
+  const { policy } = machines;
+  const { request, other } = await readMachineBody(body, { store, policy, hostUuid });
+  if (other !== undefined) return await forwardRead(c, body, other, context);
+  return c.json(await dryRun(request, { ...machines, store }));
 }
 
 async function postAction(
