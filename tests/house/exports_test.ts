@@ -12,7 +12,7 @@ const OTHER_FOLDERS = ["tests", "bench"];
 /** The imports of a source: of which file, and its names, or what else makes names of it usable. */
 interface NamedImport {
   readonly path: string;
-  /** Its names; "all" for `import *`, whose values are taken as a list. */
+  /** Its names; "all" for `import *` whose values are taken as a list. */
   readonly names: readonly string[] | "all";
 }
 
@@ -21,7 +21,7 @@ function namedImports({ path, text }: Source): NamedImport[] {
   const lists = text.matchAll(
     /^(?:import|export)\s+(?:type\s+)?\{([^}]*)\}\s+from\s+"(\.[^"]+)"/gm,
   );
-  const whole = text.matchAll(/^import\s+(?:type\s+)?\*\s+as\s+\w+\s+from\s+"(\.[^"]+)"/gm);
+  const whole = text.matchAll(/^import\s+(?:type\s+)?\*\s+as\s+(\w+)\s+from\s+"(\.[^"]+)"/gm);
   const lazy = text.matchAll(/import\(\s*"(\.[^"]+)"/g);
   const words = /\bimport\(\s*"\./.test(text) ? [...new Set(text.match(/\w+/g))] : [];
   return [
@@ -29,10 +29,21 @@ function namedImports({ path, text }: Source): NamedImport[] {
       lists,
       ([, list = "", file = ""]) => ({ path: pathOf(file), names: nameList(list) }),
     ),
-    ...Array.from(whole, ([, file = ""]) => ({ path: pathOf(file), names: "all" as const })),
+    ...Array.from(whole, ([, name = "", file = ""]) => ({
+      path: pathOf(file),
+      names: membersOf(name, text),
+    })),
     // What `import()` gives is taken apart further on: any word of the file may be its name.
     ...Array.from(lazy, ([, file = ""]) => ({ path: pathOf(file), names: words })),
   ];
+}
+
+/** Which members of `import * as name` a text uses. */
+function membersOf(name: string, text: string): string[] | "all" {
+  const used = Array.from(text.matchAll(new RegExp(`\\b${name}\\b(?:\\.(\\w+))?`, "g")));
+  // The import itself is one use.
+  if (used.filter(([, member]) => member === undefined).length > 1) return "all";
+  return used.flatMap(([, member]) => member ?? []);
 }
 
 /** The names before `as` in the braces of an import. */
@@ -122,7 +133,8 @@ Deno.test("the rule of exports finds what breaks it", () => {
     importing('const { A, c } = await import("../src/room/one.ts");\n').length,
     3,
   );
-  assertEquals(importing('import * as one from "../src/room/one.ts";\n'), []);
+  assertEquals(importing('import * as one from "../src/room/one.ts";\nconst x = [one];\n'), []);
+  assertEquals(importing('import * as one from "../src/room/one.ts";\none.c();\n').length, 4);
   assertEquals(importing('import { A } from "../src/room/two.ts";\n').length, 5);
   const seam = { path: "src/room/two.ts", text: "export const F = 1;\nexport const G = F;\n" };
   assertEquals(deadExports([seam], []), ["src/room/two.ts exports G, which only tests use"]);

@@ -20,7 +20,7 @@ export const UP: readonly unknown[] = ["ready", "running", "stopping"];
 const PASSING: readonly unknown[] = ["ready", "stopping", "shutting_down", "down"];
 
 /** How a started machine is checked. */
-export interface BootWatch {
+interface BootWatch {
   /** Milliseconds from the first check to a second one; without it, there is only one. */
   readonly watchMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
