@@ -157,7 +157,7 @@ export function openProgress(
 }
 
 const LOG_DEADLINE_MS = 30_000;
-const FULL: readonly ErrorCode[] = ["too_large", "storage_full"];
+const NO_ROOM_CODES: readonly ErrorCode[] = ["too_large", "storage_full"];
 
 /**
  * The capabilities `log.debug(message, fields?)` and so on. A line goes into the agent's log, without secrets, and into
@@ -202,7 +202,7 @@ async function noteLine(note: Call["note"], entry: JsonObject): Promise<boolean>
     await note(entry);
     return true;
   } catch (error) {
-    const isFull = error instanceof AgentError && FULL.includes(error.code);
+    const isFull = error instanceof AgentError && NO_ROOM_CODES.includes(error.code);
     if (isFull || isAway(error)) return false;
     throw error;
   }

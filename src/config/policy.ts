@@ -25,7 +25,7 @@ const PARTS_MAX = 32;
 /** Most names in one list of a policy. */
 const NAMES_MAX = 256;
 
-const FOREIGN: readonly ForeignMachines[] = ["change", "read"];
+const FOREIGN_MACHINES: readonly ForeignMachines[] = ["change", "read"];
 
 /** A list of words, each read separately. */
 function names<Word extends string>(
@@ -132,7 +132,7 @@ export const POLICY_TABLE = {
     "property that no payload and no change may have, such as quota or nics.mac (repeatable)",
   ),
   foreign_machines: define<ForeignMachines>(
-    choice("change|read", FOREIGN),
+    choice("change|read", FOREIGN_MACHINES),
     POLICY.foreignMachines,
     "what tasks may do with machines that no job made",
   ),

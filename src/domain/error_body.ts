@@ -22,7 +22,7 @@ interface ReadError {
 }
 
 /** Codes that end the program that has them: for its caller, another agent that answers so has no time now. */
-const ENDS: readonly ErrorCode[] = ["aborted", "other_schema", "unreachable"];
+const ENDING_CODES: readonly ErrorCode[] = ["aborted", "other_schema", "unreachable"];
 
 /** Reads the body of an answer with an error's status. */
 export function readErrorBody(status: number, body: JsonObject): ReadError {
@@ -43,7 +43,7 @@ export function readErrorBody(status: number, body: JsonObject): ReadError {
 function codeIn(status: number, { error_code, code }: JsonObject): ErrorCode {
   // The keys of a constant are exactly those of its type.
   const fitting = (Object.keys(ERROR_CODES) as ErrorCode[])
-    .filter((one) => ERROR_CODES[one].status === status && !ENDS.includes(one));
+    .filter((one) => ERROR_CODES[one].status === status && !ENDING_CODES.includes(one));
   return fitting.find((one) => one === error_code) ??
     fitting.find((one) => ERROR_CODES[one].word === code) ??
     codeOfStatus(status);

@@ -25,15 +25,15 @@ const LED_ELSEWHERE = 3;
 const IS_A_FOLDER = 4;
 const NOT_THERE = 5;
 
-const ENTER = `
+const ENTER_FOLDER = `
 cd -P -- "$1" 2>/dev/null && [ "$(pwd -P)" = "$1" ] || exit ${LED_ELSEWHERE}
 if [ -d "./$2" ] && [ ! -h "./$2" ]; then exit ${IS_A_FOLDER}; fi
 `;
-const REMOVE = `${ENTER}
+const REMOVE = `${ENTER_FOLDER}
 if [ ! -e "./$2" ] && [ ! -h "./$2" ]; then exit ${NOT_THERE}; fi
 rm -f -- "./$2"
 `;
-const MOVE = `${ENTER}
+const MOVE = `${ENTER_FOLDER}
 if [ -e "./$2" ] || [ -h "./$2" ]; then rm -f -- "./$2" || exit; fi
 link "../$3" "./$2" && rm -f -- "../$3"
 `;

@@ -47,7 +47,7 @@ export async function startMediaJob(
  * Finds and verifies the medium `media` of the params, which is its result. An interrupted download resumes, so errors
  * of the upstream are retried; other errors are not. It is text, not a function: compiling would rewrite a function.
  */
-const FETCH = `async function fetch(job, cb) {
+const FETCH_BODY = `async function fetch(job, cb) {
   const TRIES = 3;
   const PAUSE_SECONDS = 10;
   const { media: wanted } = job.params;
@@ -85,7 +85,7 @@ export const FETCH_MEDIUM_WORKFLOW = {
   uuid: "b7c1a5d2-3e4f-4a6b-8c90-1d2e3f4a5b6c" as WorkflowUuid,
   definition: {
     name: "fetch-medium",
-    chain: [{ name: "fetch", body: FETCH, timeout: 12 * HOUR_SECONDS }],
+    chain: [{ name: "fetch", body: FETCH_BODY, timeout: 12 * HOUR_SECONDS }],
     timeout: 13 * HOUR_SECONDS,
   },
 };

@@ -36,8 +36,8 @@ interface RestoreTools {
   readonly watch?: WatchCommits;
 }
 
-const RESTORING = ".restoring";
-const KEPT = ".before-restore-";
+const RESTORING_SUFFIX = ".restoring";
+const KEPT_SUFFIX = ".before-restore-";
 
 /**
  * Replaces the database of a state folder with a backup. The replaced one is kept beside it. Jobs that were
@@ -66,14 +66,14 @@ export async function restoreState(
   try {
     const path = join(state.path, DATABASE_NAME);
     await asOwner(() => removeUnfinishedRestore(path));
-    const fresh = `${path}${RESTORING}`;
+    const fresh = `${path}${RESTORING_SUFFIX}`;
     const restored = await step(
       "restore_copy",
       () => copyDatabase(from, fresh, { writing: asOwner }),
     );
     const replaced = await asOwner(async () => {
       const log = await step("restore_settle", () => settleDatabase(path));
-      const aside = `${path}${KEPT}${now().replaceAll(/[:.]/g, "-")}`;
+      const aside = `${path}${KEPT_SUFFIX}${now().replaceAll(/[:.]/g, "-")}`;
       const kept = await step("restore_keep", () => keepAside(path, aside));
       if (log === "unsettled") await step("restore_part", () => partFromLog(path, aside));
       await step("restore_replace", async () => {
@@ -123,7 +123,7 @@ async function linkIfThere(path: string, to: string): Promise<boolean> {
  */
 export function removeUnfinishedRestore(path: string): void {
   for (const suffix of ["", "-journal", ".partial", ".partial-journal"]) {
-    removeIfThere(`${path}${RESTORING}${suffix}`);
+    removeIfThere(`${path}${RESTORING_SUFFIX}${suffix}`);
   }
   const found = statIfThere(path);
   // Only an interrupted restore gives a database two names; otherwise nothing has to be searched for.
@@ -131,7 +131,7 @@ export function removeUnfinishedRestore(path: string): void {
   const folder = dirname(path);
   for (const { name } of Deno.readDirSync(folder)) {
     const other = join(folder, name);
-    if (!name.startsWith(`${basename(path)}${KEPT}`)) continue;
+    if (!name.startsWith(`${basename(path)}${KEPT_SUFFIX}`)) continue;
     if (statIfThere(other)?.ino === found.ino) removeIfThere(other);
   }
 }

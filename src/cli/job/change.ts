@@ -50,7 +50,7 @@ const BULK_FLAGS: readonly Flag[] = [
 ];
 
 /** Flags that select jobs, which are refused along with the uuid of a job. */
-const CHOOSING = [...FILTER_FLAGS.map(({ name }) => name), "limit"];
+const SELECTING_FLAGS = [...FILTER_FLAGS.map(({ name }) => name), "limit"];
 
 /** Jobs of one call; the agent's limit. */
 const BATCH_MAX = 1000;
@@ -61,7 +61,7 @@ const CALL_DEADLINE_MS = 300_000;
 /** Whether the command is for many jobs. @throws {AgentError} `invalid_argument` when that is unclear */
 function isBulk({ args }: Invocation): boolean {
   const [uuid] = args.operands;
-  const chosen = CHOOSING.filter((name) => args.has(name));
+  const chosen = SELECTING_FLAGS.filter((name) => args.has(name));
   if (uuid === undefined && chosen.every((name) => name === "limit")) {
     throw usageError(
       "expected a job, or filters such as --execution, --workflow or --target",

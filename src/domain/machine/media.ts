@@ -151,7 +151,7 @@ const bootArtifact = object({ ...ARTIFACT_FIELDS, format: bootFormat }, {
 export type ArtifactRef = Described<typeof artifact>;
 
 /** How a download is checked. */
-const CHECKS = {
+const CHECK_FIELDS = {
   check: about(
     "The required level; by default, the agent's minimum.",
     oneOf(CHECK_LEVELS),
@@ -184,7 +184,7 @@ const WITH_DIGEST: Relation = {
   },
 };
 
-const BOOTED: Relation = {
+const BOOTABLE_URL: Relation = {
   check({ url, compression }, field, findings) {
     if (typeof url !== "string") return;
     if (mediaKind(unpackedName(new URL(url).pathname, compression)) !== undefined) return;
@@ -220,12 +220,12 @@ function mediaWays(use: MediaUse) {
         "Compression to undo after verification.",
         oneOf(MEDIA_COMPRESSIONS),
       ),
-      ...CHECKS,
-    }, { required: ["url"], relations: booted ? [WITH_DIGEST, BOOTED] : [WITH_DIGEST] }),
+      ...CHECK_FIELDS,
+    }, { required: ["url"], relations: booted ? [WITH_DIGEST, BOOTABLE_URL] : [WITH_DIGEST] }),
     artifact: object({
       artifact: booted ? bootArtifact : artifact,
       digest,
-      ...CHECKS,
+      ...CHECK_FIELDS,
     }, { required: ["artifact"] }),
   };
 }

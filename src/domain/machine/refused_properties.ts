@@ -7,9 +7,9 @@ const READ_ONLY = "vmadm sets it itself";
 const ZONES_ONLY = "it is for zones without a hypervisor, such as those of brand joyent or lx";
 const SPOOFING = "it lets the machine pose as others on its network";
 const NOT_BY_IMAGE = "the disks of an empty machine are made empty, not from an image";
-const LISTENER = "its console is the one that vmadm places; this would be another listener";
+const OTHER_LISTENER = "its console is the one that vmadm places; this would be another listener";
 const SECRETS = "it holds what only the operator of the host may set";
-const HELD = "the machine could not be deleted by the job that made it";
+const BLOCKS_DELETE = "the machine could not be deleted by the job that made it";
 const ONE_POOL = "machines are made in the pool of their zones";
 const OF_TRITON = "it is a private field of Triton";
 const BY_MODEL = "each device names its own model";
@@ -26,10 +26,10 @@ function named(reason: string, names: readonly string[]): Reasons {
 export const REFUSED_MACHINE_PROPERTIES: Reasons = {
   ...named(OUT_OF_ZONE, ["filesystems", "fs_allowed", "limit_priv", "pci_devices", "com1", "com2"]),
   ...named(HYPERVISOR, ["bhyve_extra_opts", "qemu_extra_opts", "qemu_opts"]),
-  ...named(LISTENER, ["spice_opts", "spice_password", "spice_port", "vnc_port"]),
+  ...named(OTHER_LISTENER, ["spice_opts", "spice_password", "spice_port", "vnc_port"]),
   vnc_password: "its text would be kept in the job: say true for a random one",
   ...named(SECRETS, ["internal_metadata", "internal_metadata_namespaces"]),
-  ...named(HELD, ["indestructible_delegated", "indestructible_zoneroot"]),
+  ...named(BLOCKS_DELETE, ["indestructible_delegated", "indestructible_zoneroot"]),
   archive_on_delete: "it keeps files of the machine on the host after its delete",
   ...named(ONE_POOL, ["zpool"]),
   flexible_disk_size: "it keeps room for snapshots, which the agent does not make",

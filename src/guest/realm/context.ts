@@ -21,7 +21,7 @@ import * as realmError from "./error.ts";
 import * as realmFreeze from "./freeze.ts";
 import * as realmGlobals from "./globals.ts";
 
-const FIXED = {
+const FIXED_SETTINGS = {
   capabilities: capabilityGroups(),
   signals: protocol.SIGNALS,
   jobCharsMax: JOB_LEFT_CHARS_MAX,
@@ -80,9 +80,12 @@ interface RealmOptions {
 export function openRealmMaker({ limits, language, fresh, foreign }: RealmOptions): RealmMaker {
   const rules = foreign === undefined;
   const script = (shared: boolean) =>
-    new Script(realmSource({ ...FIXED, resultCharsMax: limits.resultCharsMax, rules, shared }), {
-      filename: "realm",
-    });
+    new Script(
+      realmSource({ ...FIXED_SETTINGS, resultCharsMax: limits.resultCharsMax, rules, shared }),
+      {
+        filename: "realm",
+      },
+    );
   const own = openOwnRealms(script(false), language, foreign);
   if (fresh || !rules) {
     const { take, makeAhead } = own;

@@ -14,7 +14,7 @@ const NO_JSON =
   `what its realm sent is not JSON"},"job":null}`;
 
 /** The outcome of a task after which the realm can no longer report one. */
-const BROKEN =
+const BROKEN_REALM_OUTCOME =
   `{"kind":"failure","error":{"name":"Error","message":"The task has broken its own realm: what it ` +
   `replaced of the language is needed to go on"},"job":null}`;
 
@@ -56,7 +56,7 @@ export function enter(call: () => void, broken: () => void): void {
 
 /** Ends an execution whose realm has thrown, unless the outcome was sent already. */
 export function endBroken(run: RealmRun, end: (outcome: string) => void): void {
-  if (run.outcome === undefined) end(BROKEN);
+  if (run.outcome === undefined) end(BROKEN_REALM_OUTCOME);
 }
 
 /**

@@ -14,7 +14,7 @@ import { PORT_MIN } from "./vnc.ts";
 const FIRST_OF = /\bfirst of \d+ errors?: /;
 
 /** What vmadm prints before the uuid of the machine after a successful operation. */
-const DONE = {
+const SUCCESS_LINES = {
   boot: "Successfully started VM",
   stop: "Successfully completed stop for VM",
   reboot: "Successfully completed reboot for VM",
@@ -31,10 +31,10 @@ function linesOf({ stdout, stderr }: CommandResult): string[] {
 /** Whether vmadm has done this to the machine: exit code 0 and its success message. */
 export function isDone(
   result: CommandResult,
-  operation: keyof typeof DONE,
+  operation: keyof typeof SUCCESS_LINES,
   uuid: MachineUuid,
 ): boolean {
-  return result.code === 0 && linesOf(result).includes(`${DONE[operation]} ${uuid}`);
+  return result.code === 0 && linesOf(result).includes(`${SUCCESS_LINES[operation]} ${uuid}`);
 }
 
 /** Whether a boot found the machine running: the text of an error, with exit code 0. */

@@ -17,7 +17,7 @@ import { isDone, isRunningAlready, stateBeforeStop } from "./output.ts";
 /** States of a machine that has a hypervisor, or is about to get one. */
 export const UP: readonly unknown[] = ["ready", "running", "stopping"];
 /** States that end by themselves. */
-const PASSING: readonly unknown[] = ["ready", "stopping", "shutting_down", "down"];
+const PASSING_STATES: readonly unknown[] = ["ready", "stopping", "shutting_down", "down"];
 
 /** How a started machine is checked. */
 interface BootWatch {
@@ -108,7 +108,7 @@ export async function stop(
   try {
     for (let stops = 1; !await stopOnce(host, uuid, call); stops += 1) {
       const state = await stateAfterWait(host, uuid, call);
-      if (state !== "running" && !PASSING.includes(state)) return;
+      if (state !== "running" && !PASSING_STATES.includes(state)) return;
       if (state === "running" && stops < STOPS_MAX) continue;
       const message = `${call.action}: its state is still ${JSON.stringify(state)}, expected ` +
         '"stopped"';
@@ -138,7 +138,9 @@ async function stateAfterWait(
   for (let waitedMs = 0;; waitedMs += LOOK_MS) {
     const machine = await lookUp(host, uuid, signal);
     if (machine === null) throw new AgentError("not_found", `${action}: there is no such machine`);
-    if (!PASSING.includes(machine.state) || waitedMs >= STOPPING_MS_MAX) return machine.state;
+    if (!PASSING_STATES.includes(machine.state) || waitedMs >= STOPPING_MS_MAX) {
+      return machine.state;
+    }
     await host.wait(action, LOOK_MS, signal);
   }
 }
@@ -219,7 +221,7 @@ interface BootChoice {
 const DEFAULT_ORDER = "cd";
 
 /** The only bus that every kvm guest can boot a CD or a raw image from. */
-const BUS = "ide";
+const BOOT_BUS = "ide";
 
 /**
  * The arguments of `vmadm boot` after the uuid, such as `order=cd,once=d` and `cdrom=/install.iso,ide`. vmadm passes the
@@ -242,8 +244,8 @@ export function bootWords({ order, once, cdrom, disk }: BootChoice): string[] {
   // `once` is part of the value of `order`.
   if (once !== undefined) words.push(`order=${order ?? DEFAULT_ORDER},once=${once}`);
   else if (order !== undefined) words.push(`order=${order}`);
-  if (cdrom !== undefined) words.push(`cdrom=${checkedPath("cdrom", cdrom)},${BUS}`);
-  if (disk !== undefined) words.push(`disk=${checkedPath("disk", disk)},${BUS}`);
+  if (cdrom !== undefined) words.push(`cdrom=${checkedPath("cdrom", cdrom)},${BOOT_BUS}`);
+  if (disk !== undefined) words.push(`disk=${checkedPath("disk", disk)},${BOOT_BUS}`);
   return words;
 }
 
@@ -262,7 +264,7 @@ function quoted(text: string): string {
 }
 
 /** Where a hypervisor writes, below the zonepath; the first file with text counts. */
-const LOGS: Readonly<Record<string, readonly { folder: string; name: string }[]>> = {
+const HYPERVISOR_LOGS: Readonly<Record<string, readonly { folder: string; name: string }[]>> = {
   kvm: [
     { folder: "root/tmp", name: "vm.log" },
     // The script that starts qemu, in case it failed before qemu ran.
@@ -286,7 +288,7 @@ const SHOWN_CHARS_MAX = 1500;
  */
 export async function endOfLog(transport: Transport, machine: JsonObject): Promise<string> {
   const { brand, zonepath } = machine;
-  const logs = LOGS[String(brand)] ?? [];
+  const logs = HYPERVISOR_LOGS[String(brand)] ?? [];
   if (typeof zonepath !== "string" || logs.length === 0) return "where its log is, is not known";
   try {
     const zone = await findZoneFolder(transport, zonepath);

@@ -102,7 +102,7 @@ async function whyNot(place: ListenPlace, error: unknown): Promise<string> {
 /** Only root may use ports below this one, unless the system is configured otherwise. */
 const OPEN_PORT_MIN = 1024;
 /** The state of a listening socket in the kernel's tables. @see proc_net_tcp in the kernel's docs */
-const LISTENS = "0A";
+const LISTENING_STATE = "0A";
 /** Milliseconds for each of the programs that look for the holder of a port. */
 const LOOK_MS = 5_000;
 /** Most sockets of one port that are examined. */
@@ -119,7 +119,7 @@ async function portHolder(port: number): Promise<string | undefined> {
     const links = tables.split("\n").flatMap((line) => {
       const [, local = "", , state, , , , , , inode = ""] = line.trim().split(/\s+/);
       const here = Number.parseInt(local.split(":")[1] ?? "", 16) === port;
-      return state === LISTENS && here ? [`socket:\\[${inode}\\]`] : [];
+      return state === LISTENING_STATE && here ? [`socket:\\[${inode}\\]`] : [];
     });
     if (links.length === 0) return undefined;
     const tests = links.slice(0, SOCKETS_MAX).flatMap((link) => ["-o", "-lname", link]).slice(1);

@@ -189,7 +189,7 @@ const STATS_EXAMPLE: ShapeOf<typeof STATS> = {
   past_hour: { ...NONE, succeeded: 1 },
   current: { ...NONE, running: 2, waiting: 1 },
 };
-const ENDED = byEnd((execution) => execution === "succeeded" ? 12 : 0);
+const ENDED_COUNTS = byEnd((execution) => execution === "succeeded" ? 12 : 0);
 
 const SCHEMAS: JsonObject = {
   Stats: STATS,
@@ -253,10 +253,10 @@ export const AGENT: OpenapiPart = {
           "200": jsonAnswer("The numbers.", shapeRef("HourlyStats", HOURLY_STATS), {
             since: "2026-11-20T12:00:00.000Z",
             until: "2026-11-20T13:20:00.000Z",
-            total: ENDED,
+            total: ENDED_COUNTS,
             hours: [
-              { hour: "2026-11-20T12:00:00.000Z", ...ENDED },
-              { hour: "2026-11-20T13:00:00.000Z", ...ENDED, succeeded: 0 },
+              { hour: "2026-11-20T12:00:00.000Z", ...ENDED_COUNTS },
+              { hour: "2026-11-20T13:00:00.000Z", ...ENDED_COUNTS, succeeded: 0 },
             ],
           }),
           ...refusals("409"),

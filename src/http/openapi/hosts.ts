@@ -31,7 +31,7 @@ const EXAMPLE: ShapeOf<typeof LISTED_HOST> = {
   forgotten: false,
 };
 const CORDONED = { ...EXAMPLE, state: "cordoned", cordoned: true } as const;
-const GONE = { ...EXAMPLE, state: "forgotten", this_host: false, forgotten: true } as const;
+const FORGOTTEN = { ...EXAMPLE, state: "forgotten", this_host: false, forgotten: true } as const;
 
 const HOST = shapeRef("ListedHost", LISTED_HOST);
 const BY_HOST: JsonObject[] = [parameterRef("HostName")];
@@ -81,7 +81,7 @@ export const HOSTS: OpenapiPart = {
           "200": jsonAnswer(
             "The host, and how many jobs have failed.",
             shapeRef("HostForgotten", HOST_FORGOTTEN),
-            { host: GONE, failed_jobs: 2 },
+            { host: FORGOTTEN, failed_jobs: 2 },
           ),
           ...refusals("404", "409", "413"),
         },

@@ -39,10 +39,10 @@ import { CONSOLE, CONSOLE_QUERY_FIELDS } from "../routes/machines/console.ts";
 import { CONSOLE_TICKET } from "../routes/machines/console_ticket.ts";
 
 const BY_UUID: JsonObject[] = [parameterRef("MachineUuid")];
-const KEPT = ["Location", "Idempotency-Replayed"];
+const JOB_HEADERS = ["Location", "Idempotency-Replayed"];
 const TICKET = "zwc_3q2-7wAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaG";
 
-const JOINED =
+const JOINS_EQUAL =
   "Answered once the job is stored. An equal request meanwhile is answered with the same " +
   "job; while another job has the machine, 409 names that one.";
 
@@ -53,7 +53,7 @@ function started(uuid: string): JsonObject {
     "The job was stored.",
     shapeRef("MachineStarted", MACHINE_STARTED),
     example,
-    KEPT,
+    JOB_HEADERS,
   );
 }
 
@@ -68,7 +68,7 @@ function action(
     post: {
       operationId: `machine_${name}`,
       summary,
-      description: `${description} ${JOINED}`,
+      description: `${description} ${JOINS_EQUAL}`,
       parameters: [...BY_UUID, parameterRef("IdempotencyKey")],
       requestBody: jsonBody("Options.", schemaRef(schema), examples),
       responses: {
@@ -83,7 +83,7 @@ const MACHINE_DELETE: JsonObject = {
   operationId: "machine_delete",
   summary: "Delete a machine with its disks, its zone and its media",
   description: "A machine that runs is stopped by force. There are no options: a body other " +
-    `than an empty one, or \`{}\`, is refused. ${JOINED}`,
+    `than an empty one, or \`{}\`, is refused. ${JOINS_EQUAL}`,
   parameters: [...BY_UUID, parameterRef("IdempotencyKey")],
   responses: {
     "202": started(MACHINE_UUID),
@@ -117,7 +117,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
     post: {
       operationId: "machine_eject",
       summary: "Eject media from a stopped machine",
-      description: `Detaches them and removes them from the zone. ${JOINED}`,
+      description: `Detaches them and removes them from the zone. ${JOINS_EQUAL}`,
       parameters: [
         inPath("uuid", "The uuid of a stopped machine.", UUID, STOPPED_UUID),
         parameterRef("IdempotencyKey"),
@@ -344,7 +344,7 @@ export const MACHINES: OpenapiPart = {
             "The job was stored.",
             shapeRef("MachineStarted", MACHINE_STARTED),
             STARTED,
-            KEPT,
+            JOB_HEADERS,
           ),
           ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
         },

@@ -16,7 +16,7 @@ export const PART_BYTES = 256 * 1024;
 const QUEUE_BYTES_MAX = 1024 * 1024;
 /** Longest line that a decoder answers, characters: two digests and their names. */
 const LINE_CHARS_MAX = 1024;
-const WHAT = "hash files";
+const WORK_NAME = "hash files";
 
 /** Hashes in lower-case hex. */
 export interface Hashes {
@@ -148,7 +148,7 @@ class Session {
   #begin(): void {
     if (this.#begun) return;
     this.#begun = true;
-    const options = { what: WHAT, code: "internal", origin: "hashes", ahead: true } as const;
+    const options = { what: WORK_NAME, code: "internal", origin: "hashes", ahead: true } as const;
     this.#run(this.#decoders.stream("hashes", {}, this.#input(), options).output);
   }
 
@@ -182,7 +182,7 @@ class Session {
         if (rest.length > LINE_CHARS_MAX) throw strangeAnswer();
       }
       if (this.#open.size === 0) return;
-      throw new AgentError("internal", `Cannot ${WHAT}: the decoder ended early`);
+      throw new AgentError("internal", `Cannot ${WORK_NAME}: the decoder ended early`);
     } catch (error) {
       this.#failure = error;
       this.ended = true;
@@ -212,7 +212,7 @@ export function sha256In(answer: JsonValue): string {
 }
 
 function strangeAnswer(): AgentError {
-  return new AgentError("internal", `Cannot ${WHAT}: unexpected answer from the decoder`);
+  return new AgentError("internal", `Cannot ${WORK_NAME}: unexpected answer from the decoder`);
 }
 
 /** How a caller follows the hashing of a file, and stops it. */

@@ -2,7 +2,7 @@
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 
-const KEPT = "the bytes so far are kept for a day";
+const KEPT_FOR_A_DAY = "the bytes so far are kept for a day";
 
 /** How slowly a body may arrive. */
 export interface PaceLimits {
@@ -52,7 +52,7 @@ function openPace(name: string, { uploadStallSeconds, uploadRateMin }: PaceLimit
   let waitedMs = 0;
   let bytes = 0;
   const slow = (why: string) =>
-    new AgentError("too_slow", `Cannot upload ${name}: ${why}; ${KEPT}`);
+    new AgentError("too_slow", `Cannot upload ${name}: ${why}; ${KEPT_FOR_A_DAY}`);
   return {
     async within<T>(read: Promise<T>, giveUp: () => void): Promise<T> {
       const began = performance.now();
@@ -82,6 +82,6 @@ function openPace(name: string, { uploadStallSeconds, uploadRateMin }: PaceLimit
 
 /** The error for a body that ended early; the upload can be continued. */
 export function brokenBody(name: string, why: string, cause?: unknown): AgentError {
-  const message = `Cannot upload ${name}: ${why}; ${KEPT}`;
+  const message = `Cannot upload ${name}: ${why}; ${KEPT_FOR_A_DAY}`;
   return new AgentError("malformed", message, cause === undefined ? {} : { cause });
 }

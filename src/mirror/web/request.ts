@@ -115,10 +115,10 @@ function redirected(response: Response, from: URL, web: Web, keepsScheme: boolea
   return to;
 }
 
-const ACCEPTED = [200, 206, 304, 404, 410, 416];
+const ACCEPTED_STATUSES = [200, 206, 304, 404, 410, 416];
 
 async function accept(response: Response, url: URL, request: WebRequest): Promise<Response> {
-  if (ACCEPTED.includes(response.status)) return await unpacked(response, url, request);
+  if (ACCEPTED_STATUSES.includes(response.status)) return await unpacked(response, url, request);
   await response.body?.cancel();
   const message = `Cannot read ${shown(url.href)}: the server answered ${response.status}`;
   if (response.status === 408 || response.status === 429 || response.status >= 500) {

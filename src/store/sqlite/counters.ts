@@ -27,9 +27,10 @@ const SECOND = `'${SPAN.second}' || substr(old.created_at, 1, 19)`;
 const HOUR = `'${SPAN.hour}' || substr(old.finished_at, 1, 13)`;
 const COLUMNS = COUNTED.join(", ");
 const ZEROS = COUNTED.map(() => 0).join(", ");
-const LESS = COUNTED.map((column) => `${column} = ${column} - ${counts(column, "old.")}`).join(
-  ", ",
-);
+const SUBTRACTED = COUNTED.map((column) => `${column} = ${column} - ${counts(column, "old.")}`)
+  .join(
+    ", ",
+  );
 const KEPT_LESS = COUNTED.map((column) =>
   `${column} = ${column} + ${counts(column, "new.")} * iif(${removable("new.")}, 1, -1)`
 ).join(", ");
@@ -48,7 +49,7 @@ export const COUNTER_TABLES = `
   INSERT INTO job_counts (span, ${COLUMNS})
     VALUES ('${SPAN.all}', ${ZEROS}), ('${SPAN.removable}', ${ZEROS});
   CREATE TRIGGER job_counts_delete AFTER DELETE ON jobs BEGIN
-    UPDATE job_counts SET ${LESS} WHERE span IN (
+    UPDATE job_counts SET ${SUBTRACTED} WHERE span IN (
       '${SPAN.all}', ${MINUTE}, ${SECOND}, ${HOUR}, iif(${
   removable("old.")
 }, '${SPAN.removable}', NULL));

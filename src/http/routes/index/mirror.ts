@@ -66,7 +66,7 @@ const PROBLEMS = {
 };
 
 /** How a tree differs from its upstream, for a sync and for its preview. */
-const COMPARED = {
+const COMPARISON_FIELDS = {
   upstream: TEXT,
   outcome: OUTCOME,
   added: COUNT,
@@ -89,7 +89,7 @@ export const INDEX_SYNC = objectOf("What one sync did.", [
 ], {
   started_at: INSTANT,
   finished_at: INSTANT,
-  ...COMPARED,
+  ...COMPARISON_FIELDS,
   problems: PROBLEMS,
   compared_at: { ...INSTANT, description: "When the tree was last compared with its upstream." },
   retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
@@ -98,7 +98,7 @@ export const INDEX_SYNC = objectOf("What one sync did.", [
 /** The answer of `POST /agent/v1/index/sync` with `dry_run`; sizes in bytes. */
 export const INDEX_PREVIEW = whole("What a sync would change.", {
   dry_run: always(true),
-  ...COMPARED,
+  ...COMPARISON_FIELDS,
   bytes_put: { ...COUNT, description: "Bytes of the documents that would be written." },
   bytes_removed: {
     ...COUNT,

@@ -19,7 +19,7 @@ import { isText, jsonOf, Values, whereOf } from "../statements.ts";
 
 /** SQL for a property of the machine that a job creates; `read` is the JSON of the job's params. */
 const asked = (name: string) => `read -> 'machine' -> '${name}'`;
-const ASKED = `json_build_object('media', read -> 'media', 'machine', json_build_object(${
+const REQUESTED_PARTS = `json_build_object('media', read -> 'media', 'machine', json_build_object(${
   ASKED_PROPERTIES.map((name) => `'${name}', ${asked(name)}`).join(", ")
 }))::text`;
 const READ = `LATERAL (SELECT ${jsonOf("params")} AS read) AS parsed`;
@@ -41,7 +41,7 @@ async function selectHistories(
   const rows = await tx.rows<MachineJobRow>(
     `SELECT jobs.id, jobs.uuid, substr(target, ${MACHINE_AT}) AS machine_uuid, workflow_uuid, execution,
             host AS host_uuid, ${HOST_NAME} AS host,
-            CASE WHEN workflow_uuid = $2 THEN (SELECT ${ASKED} FROM ${READ}) END AS asked,
+            CASE WHEN workflow_uuid = $2 THEN (SELECT ${REQUESTED_PARTS} FROM ${READ}) END AS asked,
             CASE WHEN workflow_uuid = $2 THEN ${jsonOf("props")} ->> 'medium_file' END AS placed
        FROM unnest($1::text[]) AS wanted (machine) CROSS JOIN LATERAL (
          SELECT id FROM (
@@ -123,7 +123,7 @@ function selectMakingRows(
 ): Promise<MachineJobRow[]> {
   return tx.rows<MachineJobRow>(
     `SELECT id, uuid, machine_uuid, workflow_uuid, execution, host AS host_uuid, ${HOST_NAME} AS host,
-            ${ASKED} AS asked, NULL AS placed
+            ${REQUESTED_PARTS} AS asked, NULL AS placed
        ${found}
       ORDER BY id DESC LIMIT ${values.add(limit)} OFFSET ${values.add(offset)}`,
     ...values.all,

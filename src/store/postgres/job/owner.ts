@@ -8,7 +8,8 @@ import { CLAIMS_WITH_JOBS, HOLDS_TARGET, IS_LEFT } from "../../sql.ts";
 import type { Transaction } from "../connection.ts";
 
 /** A condition that the host in a row is not forgotten. */
-const KNOWN = "NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = found.host AND forgotten)";
+const HOST_NOT_FORGOTTEN =
+  "NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = found.host AND forgotten)";
 
 /**
  * The host of a machine. That is the host whose job has claimed it or acts on it; else the one named by whichever is
@@ -27,7 +28,7 @@ export async function ownerOf(
          FROM ${CLAIMS_WITH_JOBS} WHERE c.uuid = $1
        UNION ALL
        SELECT host, false, created_at, 2 FROM jobs WHERE machine_uuid = $1 AND ${HOLDS_TARGET}
-     ) AS found WHERE ${KNOWN} ORDER BY place, at DESC`,
+     ) AS found WHERE ${HOST_NOT_FORGOTTEN} ORDER BY place, at DESC`,
     machine,
   );
   const held = claims.find(({ is_left }) => !is_left);
@@ -55,7 +56,7 @@ function selectReporter(
 ): Promise<{ readonly host: HostUuid; readonly reported_at: Instant } | undefined> {
   return tx.row(
     `SELECT host, reported_at FROM reported_machines found JOIN machine_reports USING (host)
-      WHERE found.uuid = $1 AND ${KNOWN} ORDER BY host <> $2, reported_at DESC LIMIT 1`,
+      WHERE found.uuid = $1 AND ${HOST_NOT_FORGOTTEN} ORDER BY host <> $2, reported_at DESC LIMIT 1`,
     machine,
     own,
   );
@@ -71,7 +72,7 @@ function selectLastJob(
 > {
   return tx.row(
     `SELECT host, finished_at, workflow_uuid = $3 AS deletes FROM jobs found
-      WHERE target = $2 AND machine_uuid = $1 AND execution = 'succeeded' AND ${KNOWN}
+      WHERE target = $2 AND machine_uuid = $1 AND execution = 'succeeded' AND ${HOST_NOT_FORGOTTEN}
       ORDER BY id DESC LIMIT 1`,
     machine,
     machineTarget(machine),

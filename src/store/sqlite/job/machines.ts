@@ -19,7 +19,7 @@ import { isOtherHost } from "../host_rows.ts";
 import { HOLDS_TARGET } from "../../sql.ts";
 
 /** SQL for the part of a machine job's params that lists show, as JSON. */
-const ASKED = `json_object('media', params -> '$.media', 'machine', json_object(${
+const REQUESTED_PARTS = `json_object('media', params -> '$.media', 'machine', json_object(${
   ASKED_PROPERTIES.map((name) => `'${name}', params -> '$.machine.${name}'`).join(", ")
 }))`;
 const HOST = "(SELECT uuid FROM hosts) AS host_uuid, (SELECT name FROM hosts) AS host";
@@ -39,7 +39,7 @@ function selectHistories(
 ): MachineJob[] {
   const rows = db.rows<MachineJobRow>(
     `SELECT jobs.id, uuid, substr(target, ${MACHINE_AT}) AS machine_uuid, workflow_uuid, execution, ${HOST},
-            CASE WHEN workflow_uuid = ?2 THEN ${ASKED} END AS asked,
+            CASE WHEN workflow_uuid = ?2 THEN ${REQUESTED_PARTS} END AS asked,
             CASE WHEN workflow_uuid = ?2 THEN props ->> 'medium_file' END AS placed
        FROM json_each(?1) AS wanted CROSS JOIN jobs ON jobs.id IN (
          SELECT id FROM (
@@ -96,7 +96,7 @@ function selectMakingRows(
   offset: number,
 ): MachineJobRow[] {
   return db.rows<MachineJobRow>(
-    `SELECT id, uuid, machine_uuid, workflow_uuid, execution, ${HOST}, ${ASKED} AS asked, NULL AS placed
+    `SELECT id, uuid, machine_uuid, workflow_uuid, execution, ${HOST}, ${REQUESTED_PARTS} AS asked, NULL AS placed
        ${MAKING}
       ORDER BY id DESC LIMIT ?5 OFFSET ?6`,
     ...values,

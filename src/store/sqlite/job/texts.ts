@@ -37,14 +37,14 @@ const SMALL_BYTES = 16 * 1024;
 const JOBS = "jobs AS j JOIN definitions AS d ON d.id = j.definition_id";
 
 /** Members of `props` that responses leave out. */
-const HIDDEN = [...ENGINE_FIELDS].filter((name) => !SHOWN_FIELDS.includes(name));
-const SHOWN_PROPS = `json_remove(j.props, ${HIDDEN.map((name) => `'$.${name}'`).join(", ")})`;
+const HIDDEN_PROPS = [...ENGINE_FIELDS].filter((name) => !SHOWN_FIELDS.includes(name));
+const SHOWN_PROPS = `json_remove(j.props, ${HIDDEN_PROPS.map((name) => `'$.${name}'`).join(", ")})`;
 /** Properties set by tasks, as members with a trailing comma. */
 const PROPS = `CASE WHEN j.props = '{}' OR ${SHOWN_PROPS} = '{}' THEN ''
   ELSE concat(substr(${SHOWN_PROPS}, 2, length(${SHOWN_PROPS}) - 2), ',') END`;
 
 /** Params as members with a trailing comma, except names of the job itself: a patch with null removes. */
-const EXTRA = `CASE WHEN octet_length(j.params) > ${EXTRA_FIELDS_BYTES_MAX} THEN '' ELSE (
+const EXTRA_MEMBERS = `CASE WHEN octet_length(j.params) > ${EXTRA_FIELDS_BYTES_MAX} THEN '' ELSE (
   SELECT CASE extra WHEN '{}' THEN '' ELSE concat(substr(extra, 2, length(extra) - 2), ',') END
     FROM (SELECT json_patch(
       json_remove(j.params, ${[...NO_EXTRA_FIELDS].map((name) => `'$.${name}'`).join(", ")}),
@@ -114,7 +114,7 @@ function piecesOf(showing: ShownAs): readonly [sql: string, large?: Large][] {
   const words = EXECUTIONS.map((word) => `WHEN '${word}' THEN '${executionOnWire(word, wording)}'`);
   return [
     ["'{'"],
-    ...(showsExtra(showing) ? [[EXTRA] as [string]] : []),
+    ...(showsExtra(showing) ? [[EXTRA_MEMBERS] as [string]] : []),
     [PROPS, "props"],
     [`'"uuid":"', j.uuid, '","workflow_uuid":"', j.workflow_uuid, '","name":', json_quote(d.name),
       ',"execution":"', CASE j.execution ${words.join(" ")} END, '"', ${WAIT}, ',"chain":'`],
@@ -151,7 +151,7 @@ interface Statements {
 }
 
 /** The rows in the order of a list of ids. */
-const LISTED = "json_each(?2) AS listed CROSS JOIN jobs AS j ON j.id = listed.value " +
+const JOBS_IN_LIST = "json_each(?2) AS listed CROSS JOIN jobs AS j ON j.id = listed.value " +
   "JOIN definitions AS d ON d.id = j.definition_id";
 
 function statementsOf(showing: ShownAs): Statements {
@@ -176,25 +176,25 @@ function oneText(whole: string, bytes: string): string {
 
 /** SQL for the texts of listed jobs, a row for each with its secrets. */
 function eachText(whole: string): string {
-  return `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${LISTED}`;
+  return `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${JOBS_IN_LIST}`;
 }
 
 /** SQL for the texts of listed jobs as one. */
 function joinedTexts(whole: string): string {
-  return `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets FROM ${LISTED}`;
+  return `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets FROM ${JOBS_IN_LIST}`;
 }
 
-const TOGETHER: Readonly<Record<Wording, Statements>> = {
+const WITH_SECRETS_WITHIN: Readonly<Record<Wording, Statements>> = {
   document: statementsOf({ wording: "document", apart: false }),
   "node-workflow": statementsOf({ wording: "node-workflow", apart: false }),
 };
-const APART: Readonly<Record<Wording, Statements>> = {
+const WITH_SECRETS_APART: Readonly<Record<Wording, Statements>> = {
   document: statementsOf({ wording: "document", apart: true }),
   "node-workflow": statementsOf({ wording: "node-workflow", apart: true }),
 };
 
 function statementsFor({ wording, apart }: Showing): Statements {
-  return (apart ? APART : TOGETHER)[wording];
+  return (apart ? WITH_SECRETS_APART : WITH_SECRETS_WITHIN)[wording];
 }
 
 /** The text of one job; undefined when it does not exist. */

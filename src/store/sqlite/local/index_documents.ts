@@ -170,7 +170,7 @@ const TABLES = `index_distros AS d
   CROSS JOIN index_artifacts AS a ON a.distro = r.distro AND a.release = r.release`;
 
 /** A filter that is null matches everything. */
-const FITS = `(?1 IS NULL OR d.distro = ?1)
+const MATCHES_FILTER = `(?1 IS NULL OR d.distro = ?1)
   AND (?2 IS NULL OR r.release = coalesce(
         (SELECT x.release FROM index_aliases AS x WHERE x.distro = r.distro AND x.alias = ?2), ?2))
   AND (?3 IS NULL OR a.archived = ?3)
@@ -230,7 +230,7 @@ export function searchImages(
       CROSS JOIN index_artifact_texts AS t ON t.artifact_id = a.id
       WHERE d.place >= ${place[0]}
         AND (d.place, r.place, a.archived, a.build_place, a.place) > (${place.join(", ")})
-        AND ${FITS}
+        AND ${MATCHES_FILTER}
       ORDER BY d.place, r.place, a.archived, a.build_place, a.place
       LIMIT ?${FITS_BOUND + 1 + place.length}`,
     ...bound(filter),
@@ -242,7 +242,7 @@ export function searchImages(
 /** How many artifacts of the index match, on all pages. */
 export function countImages(db: Connection, filter: ImageFilter): number {
   const row = db.row<{ artifacts: number }>(
-    `SELECT count(*) AS artifacts FROM ${TABLES} WHERE ${FITS}`,
+    `SELECT count(*) AS artifacts FROM ${TABLES} WHERE ${MATCHES_FILTER}`,
     ...bound(filter),
   );
   return row?.artifacts ?? 0;

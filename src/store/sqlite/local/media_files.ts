@@ -142,17 +142,17 @@ function selectByDownload(
 }
 
 /** For two statements, each with an index of its own. */
-const DOWNLOADED = `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256,
+const SELECT_DOWNLOADS = `SELECT ${COLUMNS}, d.packed, d.sha256 AS download_sha256,
          d.sha512 AS download_sha512
     FROM media_downloads d JOIN media_files f ON f.sha256 = d.file_sha256`;
 
 function selectBySha256(db: Connection, value: string, packed: string): DownloadRow | undefined {
-  const sql = `${DOWNLOADED} WHERE d.packed = ? AND d.sha256 = ?`;
+  const sql = `${SELECT_DOWNLOADS} WHERE d.packed = ? AND d.sha256 = ?`;
   return db.row<DownloadRow>(sql, packed, value);
 }
 
 function selectBySha512(db: Connection, value: string, packed: string): DownloadRow | undefined {
-  const sql = `${DOWNLOADED} WHERE d.packed = ? AND d.sha512 = ?`;
+  const sql = `${SELECT_DOWNLOADS} WHERE d.packed = ? AND d.sha512 = ?`;
   return db.row<DownloadRow>(sql, packed, value);
 }
 

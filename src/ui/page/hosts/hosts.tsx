@@ -73,7 +73,7 @@ export function HostsPage(): JSX.Element {
 }
 
 /** The state of a job whose colours a host's state has. */
-const LOOKS: Readonly<Record<ListedHost["state"], string>> = {
+const COLOR_OF_STATE: Readonly<Record<ListedHost["state"], string>> = {
   connected: "succeeded",
   away: "failed",
   cordoned: "waiting",
@@ -86,7 +86,7 @@ function HostLine(
   const { uuid, name, state, this_host, running, queued, slots, version, age_seconds } = host;
   return (
     <li>
-      <span class={`badge state-${LOOKS[state]}`}>{state}</span>
+      <span class={`badge state-${COLOR_OF_STATE[state]}`}>{state}</span>
       <span class="host-name">
         <strong class="wrap">{name}</strong>
         {this_host && <span class="muted">this host</span>}

@@ -27,17 +27,17 @@ export interface Draft {
 }
 
 /** Key under which a draft is kept while other pages are shown. */
-const KEPT = "new machine";
+const DRAFT_KEY = "new machine";
 
 /** The draft that the user left, if there is one. */
 export function keptDraft(): Draft | undefined {
-  const text = sessionStorage.getItem(KEPT);
+  const text = sessionStorage.getItem(DRAFT_KEY);
   return text === null ? undefined : openDraft(text);
 }
 
 /** Drops the kept draft: its machine was created. */
 export function forgetDraft(): void {
-  sessionStorage.removeItem(KEPT);
+  sessionStorage.removeItem(DRAFT_KEY);
 }
 
 /** A draft of a text. */
@@ -51,7 +51,7 @@ export function openDraft(first: string): Draft {
     problem,
     edit(typed) {
       text.value = typed;
-      sessionStorage.setItem(KEPT, typed);
+      sessionStorage.setItem(DRAFT_KEY, typed);
       const read = readText(typed);
       if (read.kind === "broken") {
         problem.value = read.problem;

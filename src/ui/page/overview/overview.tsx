@@ -111,7 +111,7 @@ function titleOf(name: string, mode: HostPage["mode"]): string {
 }
 
 /** Warnings about what keeps jobs from running; others are less urgent. */
-const GRAVE: readonly string[] = ["store", "disk", "host", "pool_low"];
+const BLOCKING_WARNINGS: readonly string[] = ["store", "disk", "host", "pool_low"];
 
 type HostWarning = HostPage["warnings"][number];
 
@@ -145,7 +145,7 @@ function Warning({ warning, parts }: WarningProps): JSX.Element {
   const command = program === "zonewright" ? cliOf(words) : undefined;
   return (
     <Banner
-      kind={GRAVE.includes(code) ? "bad" : "warn"}
+      kind={BLOCKING_WARNINGS.includes(code) ? "bad" : "warn"}
       title={message.charAt(0).toUpperCase() + message.slice(1)}
     >
       {code === "leftovers"
