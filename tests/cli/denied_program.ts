@@ -75,6 +75,10 @@ async function play(folder: string): Promise<void> {
   await Deno.writeTextFile(file, "slots = 1\n", { mode: 0o600 });
   await Deno.chmod(file, 0o000);
   lines.push(...fileLines(file, join(folder, "unwritable")));
+  const path = join(folder, "closed.sock");
+  using _listener = Deno.listen({ transport: "unix", path });
+  await Deno.chmod(path, 0o600);
+  lines.push(["status", "--socket", path]);
   if (Deno.uid() === 0) {
     await Deno.chmod(folder, 0o755);
     process.setgid?.(NOBODY);

@@ -215,6 +215,14 @@ const CAUSES: readonly (Unreached & { readonly said: RegExp })[] = [
 /** The system's messages about connections that it could not make, which are short enough to show. */
 const REFUSALS = /connection refused|no such file or directory|permission denied|timed out/i;
 
+/** A socket that is there, but not for this user. */
+const SOCKET_CLOSED: Unreached = {
+  means:
+    "permission denied: expected its owner, root, or a user whom socket_mode and socket_group " +
+    "admit",
+  about: "file",
+};
+
 /** The cause of a failed connection, in few words. */
 async function causeOf(address: AgentAddress, error: unknown): Promise<Unreached> {
   if (address.kind === "socket") {
@@ -226,6 +234,7 @@ async function causeOf(address: AgentAddress, error: unknown): Promise<Unreached
   const known = CAUSES.find(({ said }) => said.test(message));
   if (known !== undefined) return known;
   const refusal = REFUSALS.exec(message)?.[0].toLowerCase();
+  if (address.kind === "socket" && refusal === "permission denied") return SOCKET_CLOSED;
   // Without the URL, which the command knows.
   return {
     means: refusal ?? message.replace(/^error sending request .*client error \(\w+\): /, ""),
