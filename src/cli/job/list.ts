@@ -36,8 +36,10 @@ function text(key: string): (row: JobOfRow) => string {
   return ({ job }) => textIn(job, key) ?? "-";
 }
 
-function aliasOfMachine({ job: { machine } }: JobOfRow): string {
-  return (isJsonObject(machine) ? textIn(machine, "alias") : undefined) ?? "-";
+/** Its alias, or its uuid, as the target of its jobs has it. */
+function machineText({ job: { machine } }: JobOfRow): string {
+  if (!isJsonObject(machine)) return "-";
+  return textIn(machine, "alias") ?? textIn(machine, "uuid") ?? "-";
 }
 
 const COLUMNS: Readonly<Record<string, ItemColumn<JobOfRow>>> = {
@@ -59,7 +61,7 @@ const COLUMNS: Readonly<Record<string, ItemColumn<JobOfRow>>> = {
     cell: ({ job, nowMs }) => ageText(textIn(job, "created_at"), nowMs),
   },
   target: { head: "TARGET", flexible: true, cell: text("target") },
-  machine: { head: "MACHINE", flexible: true, cell: aliasOfMachine },
+  machine: { head: "MACHINE", flexible: true, cell: machineText },
   error: { head: "ERROR", flexible: true, cell: text("error") },
   host: { head: "HOST", flexible: true, cell: text("host") },
   created: { head: "CREATED", cell: text("created_at") },
@@ -73,7 +75,7 @@ const COLUMNS_SHOWN = ["uuid", "state", "name", "task", "duration", "age"];
 export const LIST: Command = {
   summary: "list jobs, newest first",
   examples: [
-    ["job list --failed --today", "what failed today, and why"],
+    ["job list --failed --since today", "what failed today, and why"],
     ["job list --execution running,waiting", "what is running now, and on which step"],
     ['job list --search "no space" --since 7d', "with this text in name, target, params or error"],
     ["job list --failed --since 1d --json", "failures of the last day, for scripts"],
