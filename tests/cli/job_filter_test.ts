@@ -1,6 +1,7 @@
 // Which jobs `job list` shows, and what it tells of them, against the real application.
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { MachineUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import {
   claimAll,
@@ -11,7 +12,7 @@ import {
   withHttpAgent,
 } from "../http/http_agent.ts";
 import { register } from "../store/host_suite.ts";
-import { RUNNER } from "../support/job.ts";
+import { jobOf, RUNNER, uuidOf } from "../support/job.ts";
 import { said } from "./screen.ts";
 
 /** The uuids that a list with these flags shows. */
@@ -112,7 +113,6 @@ Deno.test("job list refuses invalid times, limits and params", () =>
       [["-p", "zone"], 'Cannot use --param "zone": expected K=V, or K:=JSON'],
       [["-p", "zone=a", "-p", "zone=b"], "--param zone is given twice"],
       [["--failed", "--state", "failed"], "--failed and --execution are both given"],
-      [["--today", "--since", "1h"], "--today and --since are both given"],
       [["--state", "failed,done"], 'Cannot filter by execution "done": expected one of succeeded'],
       [["--columns", "uuid,nam"], 'ended,workflow: did you mean "name"?'],
       [["-p", 'a"b=1'], "is not a filter of jobs"],
@@ -181,18 +181,22 @@ Deno.test("job list shows the requested columns, and searches for a text", () =>
       ["NAME", "TARGET", "UUID"],
       ["sample", "/vm/1", columns.out().split("\n")[1]?.split(/ {2,}/)[2] ?? ""],
     ]);
+    const machine_uuid = uuidOf<MachineUuid>(900);
+    const target = `/machines/${machine_uuid}`;
+    await agent.store.jobs.create(jobOf(1, { machine_uuid, target }));
+    const machines = await said(agent, ["job", "list", "--columns", "machine", "--target", target]);
+    assertEquals(machines.out().split("\n")[1], machine_uuid);
     assertEquals(await listed(agent, "--search", "BOOM"), [failed]);
     assertEquals(await listed(agent, "--search", "no such text"), []);
   }));
 
-Deno.test("job list --today begins at midnight where the caller is", () =>
+Deno.test("job list --since today begins at midnight where the caller is", () =>
   withHttpAgent(async (agent) => {
     const midnight = new Date(agent.clock.now).setHours(0, 0, 0, 0);
     agent.clock.now = instantAfter(new Date(midnight).toISOString(), -1000);
     await newJob(agent);
     agent.clock.now = instantAfter(agent.clock.now, 2000);
     const today = await newJob(agent);
-    assertEquals(await listed(agent, "--today"), [today]);
     assertEquals(await listed(agent, "--since", "today"), [today]);
   }));
 

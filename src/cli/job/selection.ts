@@ -41,7 +41,6 @@ export const FILTER_FLAGS: readonly Flag[] = [
     placeholder: "TIME",
     help: `only jobs created since ${PAST_FORMS}`,
   },
-  { name: "today", help: "the same as --since today: from midnight in your time zone" },
   { name: "until", placeholder: "TIME", help: `only jobs created before ${PAST_FORMS}` },
   {
     name: "param",
@@ -59,15 +58,14 @@ export const FILTER_FLAGS: readonly Flag[] = [
  */
 export async function filterOf(call: Invocation, deed?: string): Promise<JobSelection> {
   const { args, terminal } = call;
-  refuseBoth(args, "failed", "execution");
-  refuseBoth(args, "today", "since");
+  if (args.has("failed") && args.has("execution")) {
+    throw usageError("--failed and --execution are both given: expected one of them");
+  }
   const execution = args.has("failed") ? "failed" : args.text("execution");
   const workflow = args.text("workflow");
   const target = args.text("target");
   const host = args.text("host");
-  const since = args.has("today")
-    ? typedPast("today", "--today", terminal.nowMs())
-    : instantOf(args, "since", terminal.nowMs());
+  const since = instantOf(args, "since", terminal.nowMs());
   const until = instantOf(args, "until", terminal.nowMs());
   if (since !== undefined && until !== undefined && since >= until) {
     const found = `--since is ${since} and --until is ${until}`;
@@ -85,13 +83,6 @@ export async function filterOf(call: Invocation, deed?: string): Promise<JobSele
     ...(until === undefined ? {} : { until }),
     ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }),
   };
-}
-
-/** @throws {AgentError} `invalid_argument` for a switch along with the flag that it abbreviates */
-function refuseBoth(args: Arguments, flag: string, other: string): void {
-  if (args.has(flag) && args.has(other)) {
-    throw usageError(`--${flag} and --${other} are both given: expected one of them`);
-  }
 }
 
 /** Jobs keep the name of their workflow, so those of a deleted one are found by name too. */

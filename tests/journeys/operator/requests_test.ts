@@ -7,7 +7,7 @@ import { withOperator, wordsOf } from "./operator_agent.ts";
 type Asked = readonly [request: string, typed: string, shows: RegExp];
 
 const LOOKING: readonly Asked[] = [
-  ["what failed today and why", "job list --failed --today", /failed +copy +.*No space left/],
+  ["what failed today and why", "job list --failed --since today", /failed +copy +.*No space left/],
   ["why did it fail", "job why @failed", /error +No space left[^]*next: zonewright job retry/],
   ["why, by a part of its uuid", "job why @short", /error +No space left/],
   ["what did it log", "job why @failed", /\d\d:\d\d:\d\d copying/],
