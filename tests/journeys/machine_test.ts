@@ -225,7 +225,7 @@ smallDiskTest(
       await withSmallDisk(zones, 4, async () => {
         const { task, error } = await failedMachine(agent, SAMPLE);
         assertEquals(task, "place_medium");
-        assertStringIncludes(error, " in reserve");
+        assertStringIncludes(error, " are free there");
       });
     }),
 );
