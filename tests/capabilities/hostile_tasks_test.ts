@@ -12,9 +12,9 @@ const UUID = machineUuidOf(1);
 
 /** Expressions that call a capability, and how each call ends: its code, or the name of its error. */
 const ATTACKS: Readonly<Record<string, string>> = {
-  "vmadm.create(new Proxy({}, { ownKeys() { throw new Error('trap'); } }))": "Error",
+  "vmadm.create(new Proxy({}, { ownKeys() { throw new Error('trap'); } }))": "TypeError",
   "vmadm.create(new Proxy({}, { get() { return 'x'; } }))": "invalid_argument",
-  "vmadm.create({ get uuid() { throw new RangeError('getter'); } })": "RangeError",
+  "vmadm.create({ get uuid() { throw new RangeError('getter'); } })": "TypeError",
   "vmadm.create({ toJSON() { return { uuid, brand: 'joyent' }; } })": "invalid_argument",
   "vmadm.create({ toJSON() { return undefined; } })": "invalid_argument",
   "vmadm.create((() => { const a = {}; a.a = a; return a; })())": "TypeError",
