@@ -150,13 +150,10 @@ export function openAgentLibrary(
   folders: AgentMediaFolders,
   emit: Emit,
 ): MediaLibrary {
+  let held: Awaited<ReturnType<typeof lockFile>>;
   const uploads = openUploads({
     folder: folders.upload,
-    lock: async (path) => {
-      const lock = await lockFile(path);
-      if (lock !== undefined) opened("lock of uploads", () => lock.close());
-      return lock !== undefined;
-    },
+    lock: async (path) => (held = await lockFile(path)) !== undefined,
     limits: { ...limits, uploadBytesMax: config.upload_max.value },
     hashing: openHashing(decoders),
     freeBytes: systemFreeBytes,
@@ -169,7 +166,10 @@ export function openAgentLibrary(
   };
   sweep();
   const sweeping = setInterval(sweep, SWEEP_MS);
-  opened("uploads", () => clearInterval(sweeping));
+  opened("uploads", () => {
+    clearInterval(sweeping);
+    held?.close();
+  });
   return openLibrary({
     files,
     media: store.media,

@@ -245,3 +245,31 @@ eachProgram(
       }
     }),
 );
+
+Deno.test("an agent that stops keeps its upload folder until its last upload has ended", () =>
+  withFolder(async (folder) => {
+    const shared = ["--dev", "--upload-dir", join(folder, "uploads")];
+    const first = await startAgentProcess(programOfRun(), join(folder, "first"), shared);
+    const second = await startAgentProcess(programOfRun(), join(folder, "second"), shared);
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = writable.getWriter();
+    let isOpen = true;
+    const upload = put(first, "a.iso", readable).catch(() => {}).finally(() => isOpen = false);
+    try {
+      await writer.write(BYTES.slice(0, BYTES.length / 2));
+      const place = join(folder, "uploads", ".zonewright-uploads", "a.iso");
+      await until("the upload to begin", async () => {
+        return ((await Deno.stat(place).catch(() => undefined))?.size ?? 0) > 0;
+      });
+      first.signal("SIGTERM");
+      await first.said("agent stopping");
+      const { status, text } = await put(second, "a.iso", BYTES);
+      // On a busy machine the first agent may have ended the upload by then.
+      if (isOpen) assertEquals(status, 409, text);
+    } finally {
+      await writer.abort().catch(() => {});
+      await upload;
+      await first.stop();
+      assertEquals(await second.stop(), 0);
+    }
+  }));
