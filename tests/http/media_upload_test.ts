@@ -392,3 +392,11 @@ Deno.test("an upload whose record cannot be written keeps the whole file in plac
     assertEquals((body as { place: string }).place, "upload");
   });
 });
+
+Deno.test("a folder that cannot be locked takes no uploads, and says which setting names it", () =>
+  withUploads(async (agent) => {
+    await Deno.mkdir(join(agent.uploads, UNFINISHED_FOLDER, "agent.lock"), { recursive: true });
+    const { status, text } = await agent.put("a.iso", BYTES);
+    assertEquals(status, 409, text);
+    assertStringIncludes(text, `Cannot upload into ${agent.uploads} (setting upload_dir): `);
+  }));

@@ -155,7 +155,7 @@ export function openFolderLock(
   place: string,
 ): () => Promise<void> {
   const take = async () => {
-    if (await lock(join(place, LOCK_FILE))) return;
+    if (await usable(folder, () => lock(join(place, LOCK_FILE)))) return;
     const message = `Cannot change uploads in ${folder} (setting upload_dir): another agent uses ` +
       "it: expected a folder for each agent";
     throw new AgentError("conflict", message);
@@ -172,16 +172,21 @@ export function openFolderLock(
 }
 
 async function preparePlace(folder: string, place: string): Promise<void> {
+  await usable(folder, () => Deno.mkdir(place, { recursive: true, mode: 0o700 }));
+  if ((await fileInfo(place))?.isDirectory === true) return;
+  throw new AgentError("conflict", `Cannot upload into ${folder}: ${place} is not a folder`);
+}
+
+/** Makes something in an upload folder. @throws {AgentError} `conflict` when the system refuses it; `storage_full` */
+async function usable<T>(folder: string, make: () => Promise<T>): Promise<T> {
   try {
-    await Deno.mkdir(place, { recursive: true, mode: 0o700 });
+    return await make();
   } catch (cause) {
     const failure = writeFailure(cause, `upload into ${folder}`);
     if (failure instanceof AgentError) throw failure;
     const message = `Cannot upload into ${folder} (setting upload_dir): ${systemReason(cause)}`;
     throw new AgentError("conflict", message, { cause });
   }
-  if ((await fileInfo(place))?.isDirectory === true) return;
-  throw new AgentError("conflict", `Cannot upload into ${folder}: ${place} is not a folder`);
 }
 
 /** An upload whose file is not complete. */
