@@ -222,6 +222,7 @@ async function upgrade(call: Invocation): Promise<void> {
       run: runCommand,
       runtime: installableSelf().runtime,
       now: systemNow,
+      wasReady,
       ready: () => waitUntilReady(client, wasReady),
       note: printer.note,
     };

@@ -58,6 +58,8 @@ export interface UpgradeTools {
   /** What runs the binary, with its options, if it does not run by itself. */
   readonly runtime?: readonly string[];
   readonly now: Now;
+  /** Whether the agent is ready before anything is done. */
+  readonly wasReady: boolean;
   /** Waits until the new agent is ready. @throws {AgentError} when that takes too long */
   readonly ready: () => Promise<void>;
   /** Takes a line about waiting for another command. */
@@ -115,7 +117,7 @@ async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<Up
     const sha256 = await allowed(binary, () => copyVerified(request, verified));
     const version = await versionOf(verified, request.file, tools);
     const previous = `${binary}${PREVIOUS}`;
-    const cutOff = await readNote(binary, previous);
+    const cutOff = await cutOffBefore(binary, previous, tools);
     const isSame = cutOff === undefined && await sha256Of(binary) === sha256;
     if (cutOff === undefined && !(isSame && await exists(previous))) {
       await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);
@@ -244,14 +246,24 @@ async function writeNote(binary: string, note: UpgradeNote): Promise<void> {
   await replaceFile(`${binary}${UNDER_WAY}`, `${JSON.stringify(note)}\n`, NOTE_MODE);
 }
 
-/** The note of an upgrade that was cut off; undefined when somebody has put another binary in place since. */
-async function readNote(binary: string, previous: string): Promise<UpgradeNote | undefined> {
+/**
+ * The note of an upgrade that was cut off; undefined when somebody has put another binary in place since. When the new
+ * one is ready, only the end of the command was lost: the note is removed, as what was done since would be missing in
+ * the copy of the database.
+ */
+async function cutOffBefore(
+  binary: string,
+  previous: string,
+  { wasReady }: Pick<UpgradeTools, "wasReady">,
+): Promise<UpgradeNote | undefined> {
   const path = `${binary}${UNDER_WAY}`;
   if (!await exists(path) || !await exists(previous)) return undefined;
   const note: unknown = JSON.parse(await Deno.readTextFile(path));
   if (!isJsonObject(note) || typeof note.binary !== "string") return undefined;
   const found = await sha256Of(binary);
-  if (found !== note.binary && found !== await sha256Of(previous)) return undefined;
+  if (found === note.binary) {
+    if (wasReady) return void await removeFile(path);
+  } else if (found !== await sha256Of(previous)) return undefined;
   return {
     binary: note.binary,
     database: typeof note.database === "string" ? note.database : null,

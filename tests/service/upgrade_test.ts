@@ -57,6 +57,7 @@ async function withInstalled(run: (installed: Installed) => Promise<void>): Prom
       tools: {
         run: either,
         now: systemNow,
+        wasReady: false,
         ready: () => {
           if (installed.failures-- <= 0) return Promise.resolve();
           return Promise.reject(new AgentError("timeout", "it does not answer"));
@@ -108,23 +109,31 @@ Deno.test("an upgrade that is repeated keeps the binary from before the first", 
     }
   }));
 
+/** An upgrade that can neither finish nor go back, as if it had ended after the start of the new agent. */
+async function cutOff(installed: Installed): Promise<void> {
+  const { request, tools, binary } = installed;
+  let stops = 0;
+  const run: Run = (name, args, options) => {
+    if (args[0] === "stop" && ++stops > 1) return Promise.reject(new Error("killed"));
+    return tools.run(name, args, options);
+  };
+  installed.failures = 1;
+  const cut = await assertRejects(() => upgradeService(request, { ...tools, run }), AgentError);
+  assertStringIncludes(cut.message, "and cannot go back: killed");
+  assertEquals(await Deno.readTextFile(binary), programOf("2"));
+}
+
+async function thirdOf({ request }: Installed): Promise<string> {
+  const third = join(dirname(request.file), "third");
+  await Deno.writeTextFile(third, programOf("3"));
+  return third;
+}
+
 Deno.test("after an upgrade that was cut off, another goes back to the binary from before both", () =>
   withInstalled(async (installed) => {
     const { request, tools, binary } = installed;
-    // It can neither finish nor go back, as if it had ended after the start of the new agent.
-    let stops = 0;
-    const run: Run = (name, args, options) => {
-      if (args[0] === "stop" && ++stops > 1) return Promise.reject(new Error("killed"));
-      return tools.run(name, args, options);
-    };
-    installed.failures = 1;
-    const cut = await assertRejects(() => upgradeService(request, { ...tools, run }), AgentError);
-    assertStringIncludes(cut.message, "and cannot go back: killed");
-    assertEquals(await Deno.readTextFile(binary), programOf("2"));
-
-    const third = join(dirname(request.file), "third");
-    await Deno.writeTextFile(third, programOf("3"));
-    for (const file of [third, request.file]) {
+    await cutOff(installed);
+    for (const file of [await thirdOf(installed), request.file]) {
       installed.failures = 1;
       const again = { ...request, file, sha256: await sha256Of(file) };
       await assertRejects(
@@ -134,6 +143,21 @@ Deno.test("after an upgrade that was cut off, another goes back to the binary fr
       );
       assertEquals(await Deno.readTextFile(binary), programOf("1"));
     }
+    assertEquals(namesIn(binary), ["zonewright", "zonewright.previous"]);
+  }));
+
+Deno.test("after an upgrade that was cut off and whose agent is ready, another goes back to that agent", () =>
+  withInstalled(async (installed) => {
+    const { request, tools, binary } = installed;
+    await cutOff(installed);
+    const file = await thirdOf(installed);
+    installed.failures = 1;
+    await assertRejects(
+      () => upgradeService({ ...request, file, sha256: null }, { ...tools, wasReady: true }),
+      AgentError,
+      "the one from before runs",
+    );
+    assertEquals(await Deno.readTextFile(binary), programOf("2"));
     assertEquals(namesIn(binary), ["zonewright", "zonewright.previous"]);
   }));
 
