@@ -62,6 +62,28 @@ Deno.test("where the disk is full, the doctor says what takes it in the state fo
     assertEquals(roomy, { outcome: "ok", detail: `1 TiB free below ${folder}` });
   }));
 
+Deno.test("the largest parts of a full state folder are found while others come and go", () =>
+  withFolder(async (folder) => {
+    await Deno.writeFile(join(folder, "zonewright.db"), new Uint8Array(1024 ** 2).fill(1));
+    let isOver = false;
+    const churn = async (name: string) => {
+      while (!isOver) {
+        await Deno.mkdir(join(folder, name, "guest"), { recursive: true });
+        await Deno.remove(join(folder, name), { recursive: true });
+      }
+    };
+    const churning = Promise.all(["a", "b", "c", "d"].map(churn));
+    try {
+      for (let time = 1; time <= 100; time++) {
+        const { detail } = await diskCheck(folder, () => Promise.resolve(0)).examine();
+        assertStringIncludes(detail, "which holds zonewright.db (1 MiB)");
+      }
+    } finally {
+      isOver = true;
+      await churning;
+    }
+  }));
+
 Deno.test("of many open files some are named, but never in a suggested command", () =>
   withFolder(async (folder) => {
     for (const name of ["a;id", "b", "c", "d", "e", "f", "g"]) {

@@ -128,7 +128,7 @@ export function diskCheck(path: string, freeBytes: FreeBytes): HealthCheck {
 /** The largest files and folders in a folder with their sizes, largest first. */
 async function largestIn(folder: string): Promise<string[]> {
   const found: { name: string; bytes: number }[] = [];
-  for await (const { name } of Deno.readDir(folder)) {
+  for (const name of await namesIn(folder)) {
     found.push({ name, bytes: await bytesIn(join(folder, name)) });
   }
   return found.sort((one, other) => other.bytes - one.bytes).slice(0, NAMES_MAX)
@@ -142,8 +142,17 @@ async function bytesIn(path: string): Promise<number> {
   // Sparse files take less than their size.
   let bytes = found.blocks === null ? found.size : 512 * found.blocks;
   if (!found.isDirectory) return bytes;
-  for await (const { name } of Deno.readDir(path)) bytes += await bytesIn(join(path, name));
+  for (const name of await namesIn(path)) bytes += await bytesIn(join(path, name));
   return bytes;
+}
+
+/** What is in a folder; nothing where it was removed meanwhile, or is closed to this user. */
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
+  } catch {
+    return [];
+  }
 }
 
 /** The folders from which media may be taken. */
