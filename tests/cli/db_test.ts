@@ -6,6 +6,7 @@ import { join } from "@std/path";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
+import { smallDiskTest, withoutWrites, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 
 const BODY = "function (job, cb) { cb(); }";
@@ -101,6 +102,27 @@ Deno.test("a database of another schema ends serve, check and restore with the e
       }
     }
   }));
+
+smallDiskTest(
+  "a database on a disk that takes no change is checked, and backed up to another one",
+  () =>
+    withFolder(async (place) => {
+      const state = join(place, "state");
+      await Deno.mkdir(state);
+      await withSmallDisk(state, 4, async () => {
+        await Deno.chmod(state, 0o700);
+        await (await openSqliteStore(join(state, "zonewright.db"))).close();
+        await withoutWrites(state, async () => {
+          for (const words of [["check"], ["backup", join(place, "copy.db")]]) {
+            const command = ["db", ...words, "--state-dir", state];
+            const { code, stderr } = await runProgram(programOfRun(), command);
+            assertEquals(code, 0, stderr);
+          }
+        });
+        assertEquals(Array.from(Deno.readDirSync(state), ({ name }) => name), ["zonewright.db"]);
+      });
+    }),
+);
 
 Deno.test("a check of a damaged database is no usage error", () =>
   withFolder(async (folder) => {

@@ -273,6 +273,7 @@ export const files = {
   mkdirSync: namedSync((name, options: Deno.MkdirOptions = {}) =>
     void fs.mkdirSync(name, { ...options })
   ),
+  copyFileSync: namedSync((from, to: string | URL) => fs.copyFileSync(from, pathOf(to))),
   rename: named((from, to: string | URL) => later.rename(from, pathOf(to))),
   link: named(later.link),
   realPath: named((name) => later.realpath(name)),

@@ -2,7 +2,7 @@
 // needs a running agent.
 
 import { backup, Database } from "@db/sqlite";
-import { dirname, resolve, toFileUrl } from "@std/path";
+import { dirname, join } from "@std/path";
 import { AgentError, isNoSpace, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Execution } from "../../domain/job/state.ts";
@@ -208,11 +208,29 @@ function openedForReading(path: string): Database {
   } catch (error) {
     const code = error instanceof Error && "errcode" in error ? error.errcode : undefined;
     if (!NO_INDEX.some((one) => one === code) || hasLog(path)) throw error;
-    // SQLite makes the index of a log beside the file, even for reading, which fails on a full disk and on a read-only
-    // file system. There is no log to read, and an agent that writes one has made the index.
-    return withFilesOpen(
-      new Database(`${toFileUrl(resolve(path))}?immutable=1`, { readonly: true }),
-    );
+    return openedCopy(path);
+  }
+}
+
+/**
+ * Opens a copy of a database without a log. SQLite makes the index of a log beside the file, even for reading, which
+ * fails on a full disk and on a read-only file system. An agent that writes a log has made the index. That nothing
+ * changes the file can be said to SQLite by a URI alone, which the runtime takes for a name.
+ */
+function openedCopy(path: string): Database {
+  const folder = Deno.makeTempDirSync({ prefix: "zonewright-db-" });
+  const copy = join(folder, "copy.db");
+  try {
+    Deno.copyFileSync(path, copy);
+    return withFilesOpen(new Database(copy, { readonly: true }));
+  } catch (cause) {
+    if (!isNoSpace(cause)) throw cause;
+    const words = `its disk is full or read-only, and ${dirname(folder)} has no room for a copy: ` +
+      "expected TMPDIR on another disk";
+    throw new Error(words, { cause });
+  } finally {
+    // What is open can still be read.
+    Deno.removeSync(folder, { recursive: true });
   }
 }
 

@@ -41,6 +41,10 @@ const FILES: Readonly<Record<string, Call>> = {
   readDir: async () =>
     (await Array.fromAsync(Deno.readDir(folder), (one) => [one.name, one.isDirectory])).sort(),
   readDirSync: () => Array.from(Deno.readDirSync(at("folder")), ({ name }) => name),
+  copyFileSync: () => {
+    Deno.copyFileSync(at("a"), at("copied"));
+    return Deno.statSync(at("copied")).size;
+  },
   link: () => Deno.link(at("a"), at("linked")),
   rename: () => Deno.rename(at("linked"), at("renamed")),
   lstat: async () => (await Deno.lstat(at("renamed"))).nlink,
