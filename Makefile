@@ -22,18 +22,18 @@ run: .toolchain/ready dist/ui.json ## start a development agent and create a fir
 fleet: .toolchain/ready dist/zonewright ## start three agents with simulated hosts on one PostgreSQL database
 	@ZONEWRIGHT_TEST_PROGRAM=binary $(DENO) run --quiet --cached-only -A tests/fleet.ts
 
-test: .toolchain/ready dist/zonewright check ## run the checks and the tests (some 6 minutes); names what was skipped
+test: .toolchain/ready dist/zonewright check ## run the checks and the tests (about 6 minutes); names what was skipped
 	@$(DENO) run --quiet --cached-only -A tests/run.ts
 
 test-full: .toolchain/ready .toolchain/node/ready dist/zonewright dist/zonewright.mjs ## run the longer tests: kills, floods, loads, many machines, and the compiled binary
 	@$(DENO) run --quiet --cached-only -A tests/run.ts long
 	-@$(DENO) run --quiet --cached-only -A bench/cpu.ts --compare
 
-test-node: .toolchain/ready .toolchain/node/ready dist/zonewright.mjs ## run on the oldest and the newest Node everything that is shown of the whole program
+test-node: .toolchain/ready .toolchain/node/ready dist/zonewright.mjs ## run the whole-program tests on the oldest and the newest Node
 	@$(DENO) run --quiet --cached-only -A tests/run.ts node
 
 # The check of types takes longer than all else together, on one processor.
-check: .toolchain/ready ## format, lint, types and the rules of the house
+check: .toolchain/ready ## format, lint, types and the source rules
 	@$(DENO) check --quiet main.ts src tests vendors bench & \
 	$(DENO) fmt --check --quiet && $(DENO) lint --quiet && \
 	$(DENO) test --quiet --cached-only -A tests/house_test.ts tests/house/; others=$$?; \
@@ -58,7 +58,7 @@ dist/zonewright.mjs: .toolchain/ready dist/ui.json $(SOURCES) $(wildcard vendors
 release: dist/zonewright dist/zonewright.mjs ## make dist/release/: binary, file for Node, manual, completions, materials, sums
 	@$(DENO) run --quiet --cached-only -A vendors/release.ts
 
-chaos: .toolchain/ready dist/zonewright $(if $(filter /%,$(PROGRAM)),dist/zonewright.mjs) ## kill, fill, flood and misclock the agent at full length (PART=clock for some of it, PROGRAM as below)
+chaos: .toolchain/ready dist/zonewright $(if $(filter /%,$(PROGRAM)),dist/zonewright.mjs) ## kill, fill and flood the agent, and shift its clock, at full length (PART=clock for some of it, PROGRAM as below)
 	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_TEST_PROGRAM=$(or $(PROGRAM),binary) \
 		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
 		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts tests/store/postgres_failover_test.ts)

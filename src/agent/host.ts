@@ -28,7 +28,7 @@ import type { EarlyParts, Emit, SharedParts } from "./shared_parts.ts";
 export async function warnOfMissing({ config, log }: EarlyParts): Promise<void> {
   if (config.host.value.kind === "local") {
     const vmadm = config.vmadm.value;
-    if (!await isThere(vmadm)) log.warn("vmadm is missing: no machine can be made", { vmadm });
+    if (!await isThere(vmadm)) log.warn("vmadm not found: machines cannot be created", { vmadm });
   }
   for (const setting of [config.ssh_identity, config.ssh_known_hosts]) {
     const file = setting.value;

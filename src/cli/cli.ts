@@ -342,7 +342,7 @@ function openCall(
   const extra = args.operands[max];
   if (extra !== undefined) {
     const meant = meantFile(extra, command, args) || `: expected ${usage}`;
-    throw usageError(`${JSON.stringify(extra)} is one operand too many${meant}`);
+    throw usageError(`unexpected operand ${JSON.stringify(extra)}${meant}`);
   }
   if (args.operands.length < min) throw usageError(`an operand is missing: expected ${usage}`);
   const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;

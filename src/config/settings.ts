@@ -236,11 +236,11 @@ export const SETTINGS = {
     [],
     "host that the callback_url of a job may name (repeatable)",
   ),
-  /** Seconds; 0 keeps them for ever. */
+  /** Seconds; 0 keeps them forever. */
   keep_finished: define(
     interval(60, 100 * YEAR_SECONDS),
     90 * DAY_SECONDS,
-    "how long finished jobs are kept, such as 90d, or off for ever",
+    "how long finished jobs are kept, such as 90d, or off to keep them forever",
   ),
   failpoint: define<Failpoint | null>(
     FAILPOINT,

@@ -101,7 +101,7 @@ export function openLeftovers(options: LeftoverOptions, admitted: () => boolean)
     while (!signal.aborted) {
       const looked = admitted() ? removeDue(options, signal) : Promise.resolve();
       await looked.catch((error: unknown) => {
-        if (!signal.aborted) options.log.error("leftovers not looked at", { error });
+        if (!signal.aborted) options.log.error("leftovers not checked", { error });
       });
       await pause(LOOK_MS, signal);
     }

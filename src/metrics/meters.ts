@@ -93,7 +93,7 @@ export function meterFamilies(meters: Meters): Family[] {
     counter("media_placed_bytes_total", "Bytes of media that were placed in zones.", media.placed),
     counter(
       "media_downloaded_bytes_total",
-      "Bytes of media as they came, those of failed downloads included.",
+      "Bytes of media received, failed downloads included.",
       media.downloaded,
     ),
     counter(
@@ -104,17 +104,17 @@ export function meterFamilies(meters: Meters): Family[] {
     {
       name: "zonewright_log_lines_left_out_total",
       type: "counter",
-      help: "Lines that the log does not have: counted together, over its bytes, or not taken.",
+      help: "Log lines left out: counted together, over the hourly budget, or unread.",
       samples: Object.entries(log).map(([reason, value]) => ({ labels: { reason }, value })),
     },
-    gauge("vnc_sessions", "Consoles that are open over the agent.", consoles.open),
-    counter("vnc_sessions_total", "Consoles that were opened over the agent.", consoles.opened),
+    gauge("vnc_sessions", "Consoles open through the agent.", consoles.open),
+    counter("vnc_sessions_total", "Consoles opened through the agent.", consoles.opened),
     ...guestFamilies(now.guests()),
     gauge("decoders", "Decoder processes.", now.decoders()),
-    counter("decoder_works_total", "Pieces of work that decoders began.", decoders.works),
+    counter("decoder_works_total", "Decoder tasks started.", decoders.works),
     counter(
       "decoder_deaths_total",
-      "Decoders that ended before they had answered: by their limits or by themselves.",
+      "Decoders that died or were killed before they answered.",
       decoders.deaths,
     ),
     gauge("runner_busy_slots", "Slots of the runner that hold a job.", now.slotsBusy()),

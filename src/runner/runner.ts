@@ -173,7 +173,7 @@ export class Runner {
   }
 
   #stood(): void {
-    this.#options.log.warn("process stood still: the lease is renewed first");
+    this.#options.log.warn("process was suspended: renewing the lease first");
     this.#endUnheard();
     this.#notifier.notify();
   }

@@ -45,7 +45,7 @@ class Stop {
 
 /**
  * The stops of a job, by reason. `task` fires with every reason except `drain`; `undo`, for tasks of the oncancel
- * chain, with `shutdown` and `lost`. AbortSignal.any() would do the same, but costs some 25 us per task.
+ * chain, with `shutdown` and `lost`. AbortSignal.any() would do the same, but costs about 25 us per task.
  */
 export class JobStops {
   readonly canceled = new Stop();

@@ -172,7 +172,7 @@ const LOOKS_MAX = 6;
 /**
  * Sees that operations of the runtime still end. Timers may go on when no read, write or end of a process arrives
  * any more; then nothing the process waits for comes, a signal included. A process that is only busy, or stopped for
- * a while, is not taken for one: looks do not gather meanwhile.
+ * a while, does not count as stalled: checks do not add up meanwhile.
  * @param operate an operation that ends at once, and needs neither disk nor network
  * @param stalled called once, after a minute in which it has not ended, with the seconds
  * @returns ends the watch
@@ -232,7 +232,7 @@ let timerAtMs = Number.POSITIVE_INFINITY;
 /**
  * Calls back after `ms` milliseconds, which must be less than the longest timer of the platform. It is for deadlines that
  * are mostly called off: the time of a task, the wait of a loop. They share one timer of the platform, which stays at the
- * nearest of them: to set a timer and to clear it costs some 4 us each time.
+ * nearest of them: to set a timer and to clear it costs about 4 us each time.
  * @returns calls it off
  */
 export function callAfter(ms: number, run: () => void): () => void {

@@ -177,7 +177,7 @@ async function cutOff({ server, hosts, cables, media }: CutFleet, what: Cut): Pr
 const SEED = Number(Deno.env.get("ZONEWRIGHT_CHAOS_SEED") ?? Date.now() % 1_000_000);
 
 namespaceTest(
-  `a host that is cut off in one direction goes on alone, and its free jobs go on elsewhere (seed ${SEED})`,
+  `a host that is cut off in one direction continues without the other agent, and its free jobs go on elsewhere (seed ${SEED})`,
   postgresFolder() === undefined,
   () =>
     withCutFleet(async (fleet) => {

@@ -152,7 +152,7 @@ Deno.test("an ambiguous choice of jobs exits 2 before any call", async () => {
     [["retry", "--execution", "running"], "expected --execution failed or canceled"],
     [["cancel", "--execution", "success"], "expected --execution queued or running or waiting"],
     [["cancel", "--execution", "done"], 'Cannot filter by execution "done"'],
-    [["cancel", "a", "b"], "is one operand too many: expected job cancel [JOB]"],
+    [["cancel", "a", "b"], 'unexpected operand "b": expected job cancel [JOB]'],
   ];
   for (const [words, why] of refused) {
     const screen = openScreen({ env: { ZONEWRIGHT_URL: `http://${CLOSED_ADDRESS}` } });

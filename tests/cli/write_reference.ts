@@ -122,7 +122,7 @@ const HEAD: readonly string[] = [
   "",
   "## All commands",
   "",
-  "The flags of an agent may also stand before the command: `zonewright --url localhost:8780 job list`.",
+  "The flags of an agent may also come before the command: `zonewright --url localhost:8780 job list`.",
   "",
   ...flagTable(GLOBAL_FLAGS),
   "",

@@ -241,7 +241,7 @@ Deno.test("an idle console is closed with code and reason", async () => {
   const stream = () => streams[streams.push(silentStream()) - 1] as ConsoleStream;
   await withHttpAgent(async (agent) => {
     const client = await openConsole(consoleUrl(agent.url, MACHINE));
-    assertEquals(await client.ended(), { code: 1000, reason: "nothing has come for 1 s" });
+    assertEquals(await client.ended(), { code: 1000, reason: "no data for 1 s" });
     await streams[0]?.closed;
   }, { limits, machines: fakeHost(stream) });
 });

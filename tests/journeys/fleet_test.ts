@@ -184,7 +184,7 @@ postgresTest(
         return body.execution === "success" ? body : undefined;
       });
       holder.signal("SIGCONT");
-      await holder.said("process stood still");
+      await holder.said("process was suspended");
       assertEquals(ended.host_uuid === runner, false);
       // What the first one did is not recorded: neither its result nor what it would have reported.
       assertEquals((await next.get(`/jobs/${job}/info`)).body, { items: [{ done: true }] });

@@ -68,7 +68,7 @@ postgresTest(
         const [entry, ...more] = ended.chain_results as { result: unknown; attempts: unknown }[];
         assertEquals([entry?.result, entry?.attempts, more], [2, 1, []]);
         holder.signal("SIGCONT");
-        await holder.said("process stood still");
+        await holder.said("process was suspended");
         await untilHost(next, String(begun.host), "connected");
         // Its slot is free again: it claims what comes after.
         await newJob(holder, "/b", "success", {

@@ -33,7 +33,7 @@ async function end(store: Store, uuid: JobUuid): Promise<void> {
   await store.jobs.cancel(uuid);
 }
 
-Deno.test("a cache where no folder can be made is named with the reason", () =>
+Deno.test("a refusal names the cache folder that cannot be created, and why", () =>
   withMirror(async (test) => {
     await Deno.writeTextFile(test.cacheDir, "in the way");
     const { code, message } = await rejection(fetched(test, 0));
@@ -186,7 +186,7 @@ Deno.test("verify() reads a file again, and removes one that is damaged", async 
   });
 });
 
-Deno.test("verify() of a file that somebody removed forgets it", async () => {
+Deno.test("verify() of a file that was removed by hand forgets it", async () => {
   await withMirror(async (test) => {
     const medium = await fetched(test, 0);
     await Deno.remove(dirname(medium.path), { recursive: true });

@@ -5,7 +5,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { aloneIn } from "../../src/runtime/folder_lock.ts";
 import { withFolder } from "../support/until.ts";
 
-Deno.test("a command does not wait for ever for a folder that another process has locked", () =>
+Deno.test("a command does not wait forever for a folder that another process has locked", () =>
   withFolder(async (folder) => {
     // As flock(1) has it, which may have begun the command.
     const other = await Deno.open(folder);

@@ -12,8 +12,8 @@ import { until } from "../support/until.ts";
 import { messagesOf, paramsFor, withProvisioning } from "./provisioning.ts";
 
 const UUID = machineUuidOf(1);
-const WAITING = `undo: Waiting for machine ${UUID}, which may be in the making`;
-const NOTHING = `undo: Machine ${UUID} is not there: nothing to remove`;
+const WAITING = `undo: Waiting for machine ${UUID}, whose creation may still be running`;
+const NOTHING = `undo: Machine ${UUID} does not exist: nothing to remove`;
 
 /** Begins the create of an agent that dies: nothing of this process knows of it. */
 function beginCreate(host: SimulatedHost, { uuid }: RunningJob): Promise<unknown> {

@@ -31,7 +31,8 @@ Deno.test("create_machine takes over a create that has made no zone when the age
     await earlier;
     assertEquals(job.execution, "succeeded");
     const messages = await messagesOf(host, job);
-    const waited = `create_machine: Waiting for machine ${UUID}, which was begun before`;
+    const waited =
+      `create_machine: Waiting for machine ${UUID}, whose creation an earlier attempt began`;
     assert(messages.includes(waited), messages.join("\n"));
     await assertConsole(job);
     await host.assertHolds(UUID);

@@ -110,7 +110,7 @@ Deno.test("volumes that no create of the job has made are left alone, and named"
     const job = await provisionThroughLoss(provisioning, "kvm", shutDown, false);
     assertEquals(job.execution, "failed");
     const error = String(job.chain_results.at(-1)?.error);
-    assertStringIncludes(error, "no create of this job made it; remove it with zfs destroy");
+    assertStringIncludes(error, "this job did not create it; remove it with zfs destroy");
     assertEquals(job.onerror_results.map(({ error }) => error), [""]);
     assertEquals(await host.datasets(), ORPHANS.kvm);
   }, HASTY);

@@ -125,7 +125,7 @@ export const LIST: Command = {
     else showTable(call, columns, jobs, terminal.nowMs());
     if (more === "shown") printer.note("older jobs are not shown; see --limit");
     if (more === "looked") {
-      printer.note("older jobs were not searched: shorten the search by --since");
+      printer.note("older jobs were not searched: narrow the search with --since");
     }
     if (jobs.length > 0 || more !== "none" || await noteUnknownWorkflow(call, filter)) return;
     if (printer.json) return;

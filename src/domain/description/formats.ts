@@ -39,7 +39,7 @@ const GIVEN_ADDRESS = /^(?:dhcp|addrconf)$/;
 /** The address of a nic in the form with a separate netmask, which exists for IPv4 only. */
 export const nicAddress: Description<string> = text(
   anyOf(GIVEN_ADDRESS, IPV4),
-  'an IPv4 address, "dhcp" or "addrconf"; IPv6 addresses stand in ips, with their prefix',
+  'an IPv4 address, "dhcp" or "addrconf"; IPv6 addresses go in ips, with their prefix',
 );
 
 /** An address with the length of its prefix, or a word for one that the network assigns. */

@@ -289,7 +289,9 @@ const SHOWN_CHARS_MAX = 1500;
 export async function endOfLog(transport: Transport, machine: JsonObject): Promise<string> {
   const { brand, zonepath } = machine;
   const logs = HYPERVISOR_LOGS[String(brand)] ?? [];
-  if (typeof zonepath !== "string" || logs.length === 0) return "where its log is, is not known";
+  if (typeof zonepath !== "string" || logs.length === 0) {
+    return "the location of its log is unknown";
+  }
   try {
     const zone = await findZoneFolder(transport, zonepath);
     for (const { folder, name } of logs) {
@@ -307,7 +309,7 @@ export async function endOfLog(transport: Transport, machine: JsonObject): Promi
     return `its log cannot be read: ${error.message}`;
   }
   const paths = logs.map(({ folder, name }) => `${zonepath}/${folder}/${name}`);
-  return `there is nothing in its log ${paths.join(" or ")}`;
+  return `its log is empty: ${paths.join(" or ")}`;
 }
 
 /** The last lines, without secrets and control characters. */

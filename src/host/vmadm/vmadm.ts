@@ -219,7 +219,7 @@ function openCreating(create: Creating["create"]): Creating {
   };
 }
 
-/** Brands exist only for the compiler, and vmadm would take a uuid such as `--help` as an option. */
+/** Id types exist only for the compiler, and vmadm would take a uuid such as `--help` as an option. */
 function checked(uuid: MachineUuid): MachineUuid {
   return parseUuid<MachineUuid>(uuid, "uuid");
 }

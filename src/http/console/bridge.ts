@@ -86,11 +86,11 @@ function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: numbe
   };
   const idle = watchIdle(
     idleMs,
-    () => end(CLOSE.normal, `nothing has come for ${idleMs / 1000} s`),
+    () => end(CLOSE.normal, `no data for ${idleMs / 1000} s`),
   );
   const pinging = watchPings(
     socket,
-    () => end(CLOSE.goingAway, "the client answers no ping"),
+    () => end(CLOSE.goingAway, "the client does not answer pings"),
   );
   const over = () => ended;
   carryToClient(socket, stream, over, (count) => {
@@ -107,7 +107,7 @@ function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: numbe
     idle.touch();
     toConsole(piece);
   }).then(
-    () => end(CLOSE.normal, "the client has left"),
+    () => end(CLOSE.normal, "the client disconnected"),
     (error) => end(error instanceof FrameError ? error.code : CLOSE.broken, error.message),
   );
   return { end, closed };
@@ -125,7 +125,7 @@ async function carryToClient(
     try {
       await socket.write(bytes);
     } catch {
-      return "the client has left";
+      return "the client disconnected";
     }
     sent(bytes.length);
     const count = over() ? null : await stream.read(buffer);

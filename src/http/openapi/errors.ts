@@ -71,8 +71,8 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
       ticket: {
         error_code: "forbidden",
         message:
-          "Cannot open the console: the ticket is not known: it was used, has expired, or is " +
-          "another machine's",
+          "Cannot open the console: the ticket is not known: it was used, has expired, or belongs " +
+          "to another machine",
       },
       host: {
         error_code: "forbidden",

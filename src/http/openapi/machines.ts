@@ -102,7 +102,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
   "/agent/v1/machines/{uuid}/stop": action(
     "stop",
     "Stop a machine",
-    "If it is stopped already, nothing is done and the job succeeds.",
+    "If it is already stopped, nothing is done and the job succeeds.",
     "MachineForce",
     { graceful: {}, impatient: { timeout: 30 }, force: { force: true } },
   ) as Record<string, JsonObject>,

@@ -29,7 +29,8 @@ export const SESSION_PATH = "/agent/v1/session";
 /** Credentials of other schemes are for a proxy between the caller and the agent. */
 const BEARER = /^bearer(?: +(.*))?$/i;
 /** The same for every invalid ticket, so that it does not reveal what is wrong. */
-const BAD_TICKET = "the ticket is not known: it was used, has expired, or is another machine's";
+const BAD_TICKET =
+  "the ticket is not known: it was used, has expired, or belongs to another machine";
 /** Milliseconds between two log lines about refused tokens. */
 const REFUSAL_LOG_EVERY_MS = 10_000;
 

@@ -33,7 +33,7 @@ const BOOT = `async function boot(job, cb) {
   const machine = await settled();
   if (machine === null) return cb("Cannot boot machine " + uuid + ": it no longer exists");
   if (machine.state === "running") {
-    await info({ task: "boot", message: "Machine " + uuid + " is running already" });
+    await info({ task: "boot", message: "Machine " + uuid + " is already running" });
     return cb(null, { uuid, state: "running", changed: false });
   }
   if (machine.state !== "stopped") {
@@ -61,7 +61,7 @@ const STOP = `async function stop(job, cb) {
   const machine = await settled();
   if (machine === null) return cb("Cannot stop machine " + uuid + ": it no longer exists");
   if (machine.state === "stopped") {
-    await info({ task: "stop", message: "Machine " + uuid + " is stopped already" });
+    await info({ task: "stop", message: "Machine " + uuid + " is already stopped" });
     return cb(null, { uuid, state: "stopped", changed: false });
   }
   if (machine.state !== "running" && machine.state !== "stopping") {
@@ -73,7 +73,7 @@ const STOP = `async function stop(job, cb) {
   await vmadm.stop(uuid, { force: force === true, ...wait });
   const after = await settled();
   if (after !== null && after.state !== "stopped") {
-    return cb("Cannot stop machine " + uuid + ": vmadm says that it did, and its state is " + after.state);
+    return cb("Cannot stop machine " + uuid + ": vmadm reported success, but its state is " + after.state);
   }
   await info({ task: "stop", message: "Stopped machine " + uuid });
   cb(null, { uuid, state: "stopped", changed: true });
@@ -116,7 +116,7 @@ const DELETE = `async function remove(job, cb) {
   const { uuid } = job.params;
   const machine = await vmadm.get(uuid);
   if (machine === null) {
-    await info({ task: "delete", message: "Machine " + uuid + " is not there: nothing to delete" });
+    await info({ task: "delete", message: "Machine " + uuid + " does not exist: nothing to delete" });
     return cb(null, { uuid, changed: false });
   }
   if (["running", "stopping", "ready"].includes(machine.state)) {
@@ -126,7 +126,7 @@ const DELETE = `async function remove(job, cb) {
   await info({ task: "delete", message: "Deleting machine " + uuid });
   await vmadm.delete(uuid);
   if (await vmadm.get(uuid) !== null) {
-    return cb("Cannot delete machine " + uuid + ": vmadm says that it did, and it is still there");
+    return cb("Cannot delete machine " + uuid + ": vmadm reported success, but it still exists");
   }
   await info({ task: "delete", message: "Deleted machine " + uuid + " with its disks and its media" });
   cb(null, { uuid, changed: true });

@@ -157,14 +157,14 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   await info({ task: "create_machine", message: "Creating " + payload.brand + " machine " + uuid });
   let { state, error } = await create();
   if (isTaken(error)) {
-    const message = "Waiting for machine " + uuid + ", which was begun before";
+    const message = "Waiting for machine " + uuid + ", whose creation an earlier attempt began";
     await info({ task: "create_machine", message });
     if (await settled(APPEAR_SECONDS) === null) {
       // Only its volumes are left.
       await vmadm.delete(uuid);
       const again = await create();
       if (isTaken(again.error)) {
-        const reason = "no create of this job made it; remove it with zfs destroy";
+        const reason = "this job did not create it; remove it with zfs destroy";
         return cb(again.error.message + ": " + reason);
       }
       if (again.error !== undefined) throw again.error;
@@ -225,7 +225,7 @@ const BOOT_MACHINE = `async function boot_machine(job, cb) {
   const machine = await settled();
   if (machine === null) return cb("Cannot boot machine " + uuid + ": it no longer exists");
   if (machine.state === "running") {
-    await info({ task: "boot_machine", message: "Machine " + uuid + " is running already" });
+    await info({ task: "boot_machine", message: "Machine " + uuid + " is already running" });
     return cb(null, { uuid, state: machine.state });
   }
 
@@ -291,21 +291,21 @@ const UNDO = `async function undo(job, cb) {
   try {
     let machine = await vmadm.get(uuid);
     if (under_way && (machine === null || UNSETTLED.includes(machine.state))) {
-      const message = "Waiting for machine " + uuid + ", which may be in the making";
+      const message = "Waiting for machine " + uuid + ", whose creation may still be running";
       await info({ task: "undo", message });
       machine = await settled(APPEAR_SECONDS);
     }
     if (machine === null) {
       // A create that died with the agent may have left volumes, which no machine shows.
       if (fetched !== undefined && fetched.error === "") await vmadm.delete(uuid);
-      await info({ task: "undo", message: "Machine " + uuid + " is not there: nothing to remove" });
+      await info({ task: "undo", message: "Machine " + uuid + " does not exist: nothing to remove" });
       return cb(null, { removed: null });
     }
     const half_made = [...UNSETTLED, "failed"];
     const owner = machine.tags && machine.tags.zonewright_job;
     const foreign = owner === undefined ? !half_made.includes(machine.state) : owner !== job.uuid;
     if (foreign) {
-      await info({ task: "undo", message: "Machine " + uuid + " is not of this job: left alone" });
+      await info({ task: "undo", message: "Machine " + uuid + " was not created by this job: left alone" });
       return cb(null, { removed: null });
     }
     if (["running", "stopping", "ready"].includes(machine.state)) {

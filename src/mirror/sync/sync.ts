@@ -190,7 +190,7 @@ function outcomeOf({ failed, problems }: SyncPlan): IndexSync["outcome"] {
 function logSync(log: Log, { problems, ...sync }: IndexSync): void {
   for (const problem of problems.slice(0, LOGGED_PROBLEMS_MAX)) {
     const { document, json_path, reason, message, kept } = problem;
-    log.warn("index document not taken", { document, json_path, reason: reason ?? message, kept });
+    log.warn("index document rejected", { document, json_path, reason: reason ?? message, kept });
   }
   const level = sync.outcome === "complete" ? "info" : "warn";
   log[level]("index synced", { ...sync, problems: problems.length });

@@ -3,7 +3,7 @@
 // longer has the events since then, the page reads its lists again.
 //
 // Only a few tabs have a stream at the same time: a browser opens six connections to a host, and one more tab would
-// wait for ever. Each stream holds a browser lock. The tab that the user turns to takes one, if necessary from the
+// wait forever. Each stream holds a browser lock. The tab that the user turns to takes one, if necessary from the
 // tab that was unused for the longest time. That one continues when the user turns to it, or when another tab is
 // closed.
 

@@ -19,7 +19,7 @@ const COMMAND_LINE: readonly Mistake[] = [
   ["job logs @done", 2, 'did you mean "job tail"?', "zonewright job --help"],
   ["job", 2, "expected one of job run", "zonewright job --help"],
   ["job get", 2, "an operand is missing: expected job get JOB", "zonewright job get --help"],
-  ["job get a b", 2, '"b" is one operand too many', "zonewright job get --help"],
+  ["job get a b", 2, 'unexpected operand "b"', "zonewright job get --help"],
   ["job list --stat failed", 2, 'did you mean "--state"?', "zonewright job list --help"],
   [
     "job list --limit",
