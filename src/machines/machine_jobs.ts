@@ -38,11 +38,9 @@ import { type Claim, historyOf, holderOf, type JobsOnly, otherJob } from "./hist
 import { machineTarget } from "../domain/job/summary.ts";
 import {
   claimsToMake,
-  claimsToStart,
   type MachineLookup,
   type MediumLookup,
-  paramsOf,
-  readMachineBody,
+  prepareStart,
 } from "./provision_job.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
@@ -83,7 +81,7 @@ export interface MachineJobs {
    * Starts to create a machine. An equal request for the same uuid gets the existing job, while that is
    * unfinished or after it has made the machine. Whatever can be refused without a job is refused.
    * @param body of the request
-   * @throws {AgentError} as readMachineBody(); `conflict` naming another unfinished job of the machine, or the
+   * @throws {AgentError} as prepareStart(); `conflict` naming another unfinished job of the machine, or the
    * machine that has the uuid; for its medium see Mirror.expect(); `not_found`
    */
   start(body: unknown, asked?: AskedFor): Promise<MachineStart>;
@@ -123,12 +121,10 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
     start: async (body, asked = {}) => {
-      const { request, server, other } = await readMachineBody(body, context);
-      const uuid = request.uuid ?? context.newUuid<MachineUuid>();
+      const { uuid, params, claimsFor } = await prepareStart(body, context);
       const outcome = await unlessRepeated(asked.idempotency, store, async () => {
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
-        const job = newJob(paramsOf(request, uuid, server), uuid, asked, context);
-        const claims = await claimsToStart(request, job, other !== undefined, context);
+        const claims = await claimsFor(newJob(params, uuid, asked, context));
         return await placed(claims, createOf(workflow));
       });
       return await startOf(outcome, uuid, context);

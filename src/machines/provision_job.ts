@@ -2,7 +2,13 @@
 // request asks for.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { type HostUuid, type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
+import {
+  type HostUuid,
+  type JobUuid,
+  type MachineUuid,
+  type NewUuid,
+  parseUuid,
+} from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import { type Job, type JobFields, placeOf, SERVER_PARAM } from "../domain/job/job.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
@@ -123,15 +129,52 @@ export async function requireMedium(
   return medium;
 }
 
+/** A request for a machine that was read, and is to become a job. */
+interface PreparedStart {
+  /** Of the machine: that of the request, or a new one. */
+  readonly uuid: MachineUuid;
+  /** Of the job. */
+  readonly params: JsonObject;
+  /**
+   * Prepares the claim of the job. Whatever can be refused without a job is refused; the job of an equal request is
+   * joined even if the medium is gone by now.
+   * @param job has these params
+   * @returns looks for the job to join; to be called again when a job of another request gets in between
+   * @throws {AgentError} as jobToJoin() and requireMedium()
+   */
+  claimsFor(job: JobFields): Promise<() => Promise<Claim>>;
+}
+
 /**
- * Prepares the claim of a job that is to start a request. Whatever can be refused without a job is refused; the job
- * of an equal request is joined even if the medium is gone by now.
- * @param job has the params of paramsOf()
- * @param elsewhere whether another host is to have the machine, which alone can answer for uuid and medium
- * @returns looks for the job to join; to be called again when a job of another request gets in between
- * @throws {AgentError} as jobToJoin() and requireMedium()
+ * Reads the body of a request for a machine, which looks at nothing else yet.
+ * @throws {AgentError} as readMachineBody()
  */
-export async function claimsToStart(
+export async function prepareStart(
+  body: unknown,
+  context: RequestChecks & Parameters<typeof readMachineBody>[1] & { readonly newUuid: NewUuid },
+): Promise<PreparedStart> {
+  const { request, server, other } = await readMachineBody(body, context);
+  const uuid = request.uuid ?? context.newUuid<MachineUuid>();
+  return {
+    uuid,
+    params: paramsOf(request, uuid, server),
+    claimsFor: (job) => claimsToStart(request, job, other !== undefined, context),
+  };
+}
+
+/** The params of a job that carries out the request. @param server the host that the request names */
+export function paramsOf(
+  { machine, media, boot }: MachineRequest,
+  uuid: MachineUuid,
+  server?: string,
+): JsonObject {
+  // Through JSON, so that optional keys are absent rather than undefined.
+  const described = { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
+  return server === undefined ? described : { ...described, [SERVER_PARAM]: server };
+}
+
+/** @param elsewhere whether another host is to have the machine, which alone can answer for uuid and medium */
+async function claimsToStart(
   { uuid, machine, media }: MachineRequest,
   job: JobFields,
   elsewhere: boolean,
@@ -150,9 +193,9 @@ export async function claimsToStart(
 
 /**
  * Prepares the claim of a job of POST /jobs, or of one that retries another.
- * @param elsewhere as of claimsToStart()
+ * @param elsewhere whether the job will run on another host, which then checks it
  * @param replaces the finished job that it retries
- * @returns as of claimsToStart()
+ * @returns as of PreparedStart.claimsFor()
  * @throws {AgentError} as requireMakeable() and claimMachine()
  */
 export async function claimsToMake(
@@ -279,15 +322,4 @@ function keptRequest(request: JsonObject): JsonObject {
     if (error instanceof AgentError) return request;
     throw error;
   }
-}
-
-/** The params of a job that carries out the request. @param server the host that the request names */
-export function paramsOf(
-  { machine, media, boot }: MachineRequest,
-  uuid: MachineUuid,
-  server?: string,
-): JsonObject {
-  // Through JSON, so that optional keys are absent rather than undefined.
-  const described = { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
-  return server === undefined ? described : { ...described, [SERVER_PARAM]: server };
 }
