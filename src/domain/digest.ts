@@ -1,6 +1,7 @@
 // Digests: the hashes that a file must have before anything may use it, and how certain it is that a file with them
 // is the one that its vendor published.
 
+import { hexOf } from "./bytes.ts";
 import { AgentError, invalidArgument } from "./error.ts";
 
 /** The algorithms whose digests are compared; others are not accepted. */
@@ -79,7 +80,7 @@ export async function sha256Hex(bytes: Uint8Array): Promise<string> {
   }
   // Callers never pass shared memory, which digest() would refuse.
   const hash = await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>);
-  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hexOf(new Uint8Array(hash));
 }
 
 /**

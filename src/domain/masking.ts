@@ -2,6 +2,7 @@
 // pass over its bytes and without parsing: that needs memory only for one name and the nesting. This agent wrote the
 // text. Masked values are replaced by a short text; all other bytes stay unchanged.
 
+import { joined } from "./bytes.ts";
 import {
   BACKSLASH,
   CLOSE_LIST,
@@ -132,7 +133,7 @@ export class JsonMasking {
       if (skipped && !this.#skips) from = at + 1;
     }
     out.push(bytes.subarray(from));
-    return joined(out);
+    return joined(out, out.reduce((sum, part) => sum + part.length, 0));
   }
 
   #inString(byte: number): void {
@@ -225,14 +226,4 @@ function nameOf(bytes: readonly number[]): string {
     // Cut in the middle of an escape; the end of the name is still right.
     return text;
   }
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }

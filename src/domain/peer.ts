@@ -1,6 +1,7 @@
 // Calls from one agent to another: what is signed, and how it is written. An agent signs the requests that it
 // forwards with the key of its host; the agent that answers knows the public key from that host's row.
 
+import { bytesOfBase64Url } from "./bytes.ts";
 import { isDigestValue } from "./digest.ts";
 import type { RegisteredHost } from "./host.ts";
 import { type HostUuid, isUuid } from "./id.ts";
@@ -23,7 +24,6 @@ export const KEY_ALGORITHM = "Ed25519";
 /** The first signed line, so that a signature is valid for nothing else. */
 const PURPOSE = "zonewright-call-1";
 const CALL_CHARS_MAX = 2048;
-const BASE64URL = /^[A-Za-z0-9_-]+$/;
 /** 16 random bytes, as secretText() writes them. */
 const NONCE = /^[A-Za-z0-9_-]{22}$/;
 const NONCE_BYTES = 16;
@@ -85,8 +85,8 @@ export async function isSignedBy(
   head: SignedHead,
   { text, signature }: CallHeaders,
 ): Promise<boolean> {
-  const raw = bytesOf(publicKey);
-  const signed = bytesOf(signature);
+  const raw = bytesOfBase64Url(publicKey);
+  const signed = bytesOfBase64Url(signature);
   if (raw === undefined || signed === undefined) return false;
   try {
     const key = await crypto.subtle.importKey("raw", raw, KEY_ALGORITHM, false, ["verify"]);
@@ -117,7 +117,7 @@ export function callHeaders(headers: Headers): CallHeaders | undefined {
 
 /** Parses a call; undefined for anything that an agent would not write. */
 export function parseCall(text: string): PeerCall | undefined {
-  const bytes = text.length <= CALL_CHARS_MAX ? bytesOf(text) : undefined;
+  const bytes = text.length <= CALL_CHARS_MAX ? bytesOfBase64Url(text) : undefined;
   if (bytes === undefined) return undefined;
   let value: unknown;
   try {
@@ -151,17 +151,6 @@ function isDigest(value: unknown): value is string {
 
 function textOf(value: unknown, form: RegExp): string | undefined {
   return typeof value === "string" && form.test(value) ? value : undefined;
-}
-
-/** Bytes of base64url without padding, as secretText() writes it; undefined for another text. */
-function bytesOf(text: string): Uint8Array<ArrayBuffer> | undefined {
-  if (!BASE64URL.test(text)) return undefined;
-  try {
-    const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-    return Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
-  } catch {
-    return undefined;
-  }
 }
 
 /**

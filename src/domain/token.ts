@@ -1,6 +1,7 @@
 // Bearer tokens: their form, their scopes, and what is stored about them. A token is 256 random bits, so nobody can
 // guess it, and its plain SHA-256 cannot be reversed. Slow hashes, as passwords need, would only slow requests down.
 
+import { base64Of } from "./bytes.ts";
 import { AgentError } from "./error.ts";
 import { isJsonObject } from "./json.ts";
 
@@ -34,8 +35,7 @@ export function tokenText(random: Uint8Array): string {
 
 /** Random bytes as base64url without padding, for tokens, tickets and sessions. */
 export function secretText(random: Uint8Array): string {
-  const base64 = btoa(String.fromCharCode(...random));
-  return base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return base64Of(random).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 /** SHA-256 of a secret text, which is all that is kept of it. */

@@ -6,6 +6,7 @@
 
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { joined } from "../../domain/bytes.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { MS_PER_SECOND } from "../../domain/instant.ts";
 import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
@@ -176,17 +177,6 @@ export async function* piecesOf(
     size += bytes.length;
   }
   yield { bytes: joined(waiting, size), last: true };
-}
-
-/** Parts as one piece of `size` bytes. */
-export function joined(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 /** Makes the error that breaks the caller's connection, and logs it, which not every version of Deno does. */

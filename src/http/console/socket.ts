@@ -2,6 +2,7 @@
 // message, of any number of parts, and bounds only a frame, at 64 MiB. A console is a stream of bytes both
 // ways, so bytes are passed on as they arrive, and the client's are read only as fast as they are needed.
 
+import { base64Of } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
 import { within } from "../../runtime/waiting.ts";
 import { SWITCHING } from "../listen/listener.ts";
@@ -74,7 +75,7 @@ export async function shakeHands(
 export async function acceptOf(key: string): Promise<string> {
   const bytes = new TextEncoder().encode(key + KEY_SUFFIX);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-1", bytes));
-  return btoa(String.fromCharCode(...digest));
+  return base64Of(digest);
 }
 
 /** Opens a WebSocket on a connection, beginning with the answer to the handshake. */

@@ -2,6 +2,7 @@
 // on the first request, so that they cost nothing at start-up.
 
 import { Hono } from "hono";
+import { base64Of } from "../../domain/bytes.ts";
 import { sha256Hex } from "../../domain/digest.ts";
 import { answerDocument, serve, type ServedDocument } from "../answer/served_document.ts";
 import { PAGE_HEADERS } from "../routes/ui.ts";
@@ -40,10 +41,7 @@ async function loadDocument(agent: DescribedAgent): Promise<ServedDocument> {
 async function loadPage(agent: DescribedAgent): Promise<ServedDocument> {
   const { openapiPage, PAGE_STYLE } = await import("./page.ts");
   const style = new Uint8Array(await crypto.subtle.digest("SHA-256", utf8(PAGE_STYLE)));
-  const policy =
-    `default-src 'none'; img-src data:; style-src 'sha256-${
-      btoa(String.fromCharCode(...style))
-    }'; ` +
+  const policy = `default-src 'none'; img-src data:; style-src 'sha256-${base64Of(style)}'; ` +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
   return await served(agent, PAGE_PATH, await openapiPage(boundsOf(agent)), {
     ...PAGE_HEADERS,

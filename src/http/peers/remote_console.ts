@@ -2,6 +2,7 @@
 // bridge expects. The platform's WebSocket buffers whatever arrives, and hides why the other side refused one, so the
 // handshake is done here. Bytes are passed on and never kept.
 
+import { base64Of } from "../../domain/bytes.ts";
 import { abortedError, AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { ListedHost } from "../../store/host_store.ts";
@@ -40,7 +41,7 @@ export async function openRemoteConsole(
 ): Promise<ConsoleStream> {
   const call = { method: "GET", target: path, caller, body: new Uint8Array() };
   const { url, headers } = await peers.sign(host, call);
-  const key = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(KEY_BYTES))));
+  const key = base64Of(crypto.getRandomValues(new Uint8Array(KEY_BYTES)));
   const late = AbortSignal.timeout(OPEN_MS_MAX);
   const either = AbortSignal.any([signal, late]);
   const connection = await inTime(dial(url, peers.authorities), either).catch((error: unknown) => {

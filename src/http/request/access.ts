@@ -4,6 +4,7 @@
 
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import type { Context, MiddlewareHandler } from "hono";
+import { bytesOfHex } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
 import { isTokenText, type Token } from "../../domain/token.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -181,16 +182,9 @@ export async function tokenOf(text: string, tokens: readonly Token[]): Promise<T
   );
   let found: Token | undefined;
   for (const token of tokens) {
-    if (timingSafeEqual(digest, bytesOf(token.sha256))) found = token;
+    if (timingSafeEqual(digest, bytesOfHex(token.sha256))) found = token;
   }
   return found;
-}
-
-function bytesOf(hex: string): Uint8Array {
-  return Uint8Array.from(
-    { length: hex.length / 2 },
-    (_, at) => Number.parseInt(hex.slice(2 * at, 2 * at + 2), 16),
-  );
 }
 
 /** Counts refused tokens, and logs them from time to time, so that a flood does not fill the log. */

@@ -6,6 +6,7 @@
 import { METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
 import { type AccessLines, callKind } from "./access_lines.ts";
 import type { MiddlewareHandler } from "hono";
+import { joined } from "../../domain/bytes.ts";
 import { AgentError, systemReason } from "../../domain/error.ts";
 import { jsonLine } from "../../domain/json.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -138,16 +139,6 @@ async function openLineFile(path: string): Promise<LineFile> {
     },
     close: () => file.close(),
   };
-}
-
-function joined(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
 }
 
 /** Whether the last line was never finished. */

@@ -3,12 +3,12 @@
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
+import { joined } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
 import { IDEMPOTENCY_KEY, idempotencyOf, type JobFields } from "../../domain/job/job.ts";
 import { type JsonValue, jsonWeight, measureJson, parseJson } from "../../domain/json.ts";
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import { callAfter } from "../../runtime/waiting.ts";
-import { joined } from "../answer/text_answer.ts";
 import type { HttpEnv } from "../served_agent.ts";
 import type { HttpLimits } from "../limits.ts";
 import { orderedBy } from "./caller.ts";

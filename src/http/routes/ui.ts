@@ -3,6 +3,7 @@
 // of its caller.
 
 import { type Context, Hono } from "hono";
+import { bytesOfBase64 } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
 import { readBeside } from "../../runtime/node.ts";
 import { preferredEncoding } from "../answer/served_document.ts";
@@ -90,13 +91,9 @@ async function loadUi(): Promise<LoadedUi> {
   // vendors/ui.ts wrote it, so it is not checked.
   const packed = JSON.parse(text) as PackedUi;
   const files = Object.entries(packed.files).map(([name, { type, br }]) =>
-    [name, { type, br: bytesOf(br) }] as const
+    [name, { type, br: bytesOfBase64(br) }] as const
   );
   return { page: pageText(packed), files: new Map(files) };
-}
-
-function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(base64), (byte) => byte.charCodeAt(0));
 }
 
 function pageText({ script, style }: PackedUi): string {

@@ -1,6 +1,7 @@
 // The source of the index: a web server, read with conditional requests, bounded bodies and retries, or a folder, for
 // hosts without a network and for development.
 
+import { joined } from "../../domain/bytes.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
 import { withRetries } from "./retry.ts";
@@ -206,16 +207,6 @@ async function readBody(
     throw failure(error, deadline.signal, what);
   }
   return joined(parts, size);
-}
-
-function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
-  const whole = new Uint8Array(size);
-  let offset = 0;
-  for (const part of parts) {
-    whole.set(part, offset);
-    offset += part.byteLength;
-  }
-  return whole;
 }
 
 /**

@@ -3,6 +3,7 @@
 // covers.
 
 import { dirname } from "@std/path";
+import { bytesOfBase64 } from "../../domain/bytes.ts";
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import { DAY_SECONDS, MS_PER_SECOND, type Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
@@ -276,13 +277,9 @@ export async function readChain(pem: string): Promise<readonly CertificateFacts[
       subject: subject.replaceAll("\n", ", "),
       fromMs: Date.parse(validFrom),
       untilMs: Date.parse(validTo),
-      names: namesIn(Uint8Array.from(atob(block.replace(/-----[^-]+-----|\s/g, "")), codeOf)),
+      names: namesIn(bytesOfBase64(block.replace(/-----[^-]+-----|\s/g, ""))),
     };
   });
-}
-
-function codeOf(char: string): number {
-  return char.charCodeAt(0);
 }
 
 /** The identifier of subjectAltName, 2.5.29.17, as encoded in a certificate. */

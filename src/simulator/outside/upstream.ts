@@ -5,6 +5,7 @@
 import { absent } from "../../runtime/regular_file.ts";
 import { writeAll } from "../console/byte_reader.ts";
 import { basename, dirname, join } from "@std/path";
+import { joined } from "../../domain/bytes.ts";
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
 import { type Content, digestsOf } from "./iso9660.ts";
@@ -156,7 +157,7 @@ function addFiles(
         etag,
         body: (first, last) => fileRange(iso, first, last),
       }
-      : inMemory("application/gzip", joined(content), etag);
+      : inMemory("application/gzip", joined(content.chunks(), content.size), etag);
     resources.set(path, { ...resource, lastModified });
   }
 }
@@ -236,16 +237,6 @@ function fileRange(
       if (at > last) controller.close();
     },
   });
-}
-
-function joined(content: Content): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(content.size);
-  let at = 0;
-  for (const chunk of content.chunks()) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
 }
 
 /** The requested part of a resource. */

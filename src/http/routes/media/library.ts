@@ -25,6 +25,7 @@ import {
   isDigestValue,
 } from "../../../domain/digest.ts";
 import { about, flag, integer } from "../../../domain/description/value.ts";
+import { bytesOfBase64, hexOf } from "../../../domain/bytes.ts";
 import { AgentError, invalidArgument } from "../../../domain/error.ts";
 import { parseMediaName } from "../../../domain/machine/media.ts";
 import type { HttpEnv } from "../../served_agent.ts";
@@ -287,7 +288,7 @@ function digestsOf(headers: Headers): Digest[] {
     const found = header.split(",").flatMap((item) => {
       const [, name = "", value = ""] = /^\s*([\w-]+)=:?([A-Za-z0-9+/]+=*):?\s*$/.exec(item) ?? [];
       const algorithm = ALGORITHMS[name.toLowerCase()];
-      return algorithm === undefined ? [] : [{ algorithm, value: hexOf(value) }];
+      return algorithm === undefined ? [] : [{ algorithm, value: hexOfBase64(value) }];
     });
     const right = found.every(({ algorithm, value }) => isDigestValue(algorithm, value));
     if (found.length > 0 && right) {
@@ -308,10 +309,9 @@ function digestsOf(headers: Headers): Digest[] {
   return all;
 }
 
-function hexOf(base64: string): string {
+function hexOfBase64(base64: string): string {
   try {
-    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    return hexOf(bytesOfBase64(base64));
   } catch {
     return "";
   }
