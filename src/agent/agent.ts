@@ -34,7 +34,6 @@ import { selfCommand, VERSION } from "../runtime/executable.ts";
 import { guardedTransport, type Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
-import { countedFastPath } from "../http/routes/monitoring.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../runtime/waiting.ts";
@@ -208,8 +207,8 @@ async function assemble(
     requests: meters,
     closing: closing.signal,
   });
-  const short = countedFastPath((app) => index.before(app, gate), app, meters);
-  const server = await listen(short, { ...gate.listening, log });
+  const whole = index.before(app, { ...gate, requests: meters.requests });
+  const server = await listen(whole, { ...gate.listening, log });
   context.opened("http", () => stopTogether(closing, server, runner));
   beginBackground(context, store, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };

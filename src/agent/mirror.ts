@@ -81,7 +81,7 @@ export async function openIndex(
 interface IndexRoutes {
   readonly routes: readonly Hono<HttpEnv>[];
   /** Puts the fast path for documents in front of the application. */
-  before(app: App, rules: Pick<FastPathContext, "access" | "allowedHosts">): App;
+  before(app: App, rules: Pick<FastPathContext, "access" | "allowedHosts" | "requests">): App;
 }
 
 /** Opens the routes of the index; they read nothing before the first request. */

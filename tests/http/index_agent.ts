@@ -13,6 +13,7 @@ import { withFastPath } from "../../src/http/listen/fast_path.ts";
 import { type App, listen } from "../../src/http/listen/server.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { openMeters, type RequestMeter } from "../../src/metrics/meters.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
@@ -23,6 +24,8 @@ export interface IndexAgent extends TestMirror {
   readonly agent: HttpAgent;
   /** The application with the fast path before it, and the application alone. */
   readonly apps: { readonly fast: App; readonly plain: App };
+  /** Counts what the fast path answers. */
+  readonly requests: RequestMeter;
   /** Asks for a path below the address. */
   get(path: string, headers?: Record<string, string>, method?: string): Promise<IndexAnswer>;
 }
@@ -52,6 +55,7 @@ export async function withIndexAgent(
     ];
     await withHttpAgent(async (agent) => {
       const { log } = agent.context;
+      const { requests } = openMeters();
       const fastPath = {
         cache,
         nowMs: () => Date.parse(now()),
@@ -59,6 +63,7 @@ export async function withIndexAgent(
         limits: agent.context.limits,
         allowedHosts: [],
         access: OPEN_ACCESS,
+        requests,
         log,
       };
       const plain = createApp(agent.context);
@@ -72,7 +77,7 @@ export async function withIndexAgent(
         await mirror.sync();
         const get = (path: string, headers: Record<string, string> = {}, method = "GET") =>
           ask(url + path, headers, method);
-        await run({ ...test, url, port, agent, apps, get });
+        await run({ ...test, url, port, agent, apps, requests, get });
       } finally {
         await server.shutdown();
       }

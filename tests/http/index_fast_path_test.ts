@@ -6,6 +6,8 @@ import { listen } from "../../src/http/listen/server.ts";
 import { withFolder } from "../support/until.ts";
 import { AGE_HEADER } from "../../src/http/answer/document_cache.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
+import { expositionText } from "../../src/metrics/exposition.ts";
+import { readExposition, valueOf } from "../metrics/exposition_reader.ts";
 import { withIndexAgent } from "./index_agent.ts";
 
 const PATH = "/v1/distros/aurora/releases/24.2/index.json";
@@ -189,5 +191,22 @@ Deno.test("the fast path shows what a sync changed at once", async () => {
     const after = [await etag(), await etag()];
     assert(after[0] !== before);
     assertEquals(after[0], after[1]);
+  });
+});
+
+Deno.test("the fast path counts what it answers, and leaves the rest to the application", async () => {
+  await withIndexAgent(async ({ get, requests }) => {
+    const counted = () =>
+      valueOf(readExposition(expositionText(requests.families())), "http_requests_total", {
+        route: "/v1/*",
+        method: "GET",
+        code: "200",
+      });
+    // The application answers the first, which fills the memory, and refuses the one with a token.
+    assertEquals((await get(PATH)).status, 200);
+    assertEquals((await get(PATH)).status, 200);
+    assertEquals((await get(PATH, { authorization: "Bearer none" })).status, 401);
+    assertEquals((await get(PATH)).status, 200);
+    assertEquals(counted(), 2);
   });
 });

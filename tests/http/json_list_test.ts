@@ -7,7 +7,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpEnv, ServedAgent } from "../../src/http/served_agent.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { bounded } from "../../src/http/request/head_check.ts";
+import { bounded } from "../../src/http/request/request_gate.ts";
 import { errorResponse } from "../../src/http/answer/error_response.ts";
 import { listResponse, type NextPage } from "../../src/http/answer/json_list.ts";
 import { listen } from "../../src/http/listen/server.ts";

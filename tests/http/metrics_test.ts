@@ -4,9 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { MachineUuid } from "../../src/domain/id.ts";
 import { countedConsoles } from "../../src/agent/host.ts";
 import { agentMetrics, countedStore } from "../../src/agent/monitoring.ts";
-import { countedFastPath, metricsRoutes } from "../../src/http/routes/monitoring.ts";
-import type { App } from "../../src/http/listen/server.ts";
-import { expositionText } from "../../src/metrics/exposition.ts";
+import { metricsRoutes } from "../../src/http/routes/monitoring.ts";
 import { type Meters, openMeters } from "../../src/metrics/meters.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -186,24 +184,4 @@ Deno.test("a console is counted while it is open, however often it is closed", a
     assertEquals(await sessions(), 0);
     assertEquals(await countedConsoles(vmadm, meters).get("x" as MachineUuid), null);
   });
-});
-
-Deno.test("a request is counted once, whether the fast path answers it or passes it on", async () => {
-  const meters = openMeters();
-  const app: App = { fetch: () => Promise.resolve(new Response("long")) };
-  const whole = countedFastPath(
-    (app) => ({
-      fetch: (request, env) =>
-        request.url.endsWith("/v1/known") ? new Response("short") : app.fetch(request, env),
-    }),
-    app,
-    meters,
-  );
-  for (const path of ["/v1/known", "/v1/other", "/v1/known"]) {
-    await whole.fetch(new Request(`http://localhost${path}`), {});
-  }
-  const read = readExposition(expositionText(meters.requests.families()));
-  const labels = { route: "/v1/*", method: "GET", code: "200" };
-  assertEquals(valueOf(read, "http_requests_total", labels), 2);
-  assertEquals(read[0]?.lines.length, 1);
 });

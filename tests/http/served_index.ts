@@ -8,7 +8,7 @@ import { errorResponse } from "../../src/http/answer/error_response.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
 import { imageSearchRoutes } from "../../src/http/routes/index/images.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
-import { remembering } from "../../src/http/request/head_check.ts";
+import { remembering } from "../../src/http/request/request_gate.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";

@@ -2,7 +2,9 @@
 // request through the application costs more than answering it. The fast path checks a request as the
 // application does and gives the same answer; everything else, refusals included, is left to the application.
 
+import { MS_PER_SECOND } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
+import type { RequestCount } from "../../metrics/meters.ts";
 import { AGE_HEADER, type DocumentCache, reportedAgeSeconds } from "../answer/document_cache.ts";
 import { heldAnswer } from "../answer/served_document.ts";
 import type { Access } from "../request/caller.ts";
@@ -12,9 +14,11 @@ import type { HttpEnv } from "../served_agent.ts";
 import type { App } from "./server.ts";
 
 const TREE = "/v1/";
+/** The route under which its answers are counted. */
+const ROUTE = `${TREE}*`;
 
 /** What the fast path needs. */
-export interface FastPathContext extends HeadRules {
+export interface FastPathContext extends HeadRules, RequestCount {
   /** Shared with the routes of the tree, which fill it. */
   readonly cache: DocumentCache;
   /** The time of day, milliseconds since 1970. */
@@ -24,10 +28,20 @@ export interface FastPathContext extends HeadRules {
   readonly log: Log;
 }
 
-/** Puts the fast path in front of the application. */
+/** Puts the fast path in front of the application, which counts the requests that it gets. */
 export function withFastPath(app: App, context: FastPathContext): App {
-  const answer = openFastPath(context);
-  return { fetch: (request, env) => answer(request, env) ?? app.fetch(request, env) };
+  const { requests } = context;
+  const answerTo = openFastPath(context);
+  return {
+    fetch(request, env) {
+      const beganMs = performance.now();
+      const answer = answerTo(request, env);
+      if (answer === undefined) return app.fetch(request, env);
+      const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
+      requests.answered(request.method, ROUTE, answer.status, seconds);
+      return answer;
+    },
+  };
 }
 
 function openFastPath(

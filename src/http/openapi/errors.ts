@@ -7,7 +7,7 @@ import { ERROR_CODES, type ErrorCode, type ErrorStatus } from "../../domain/erro
 import type { JsonObject } from "../../domain/json.ts";
 import { schemaRef } from "../../domain/description/answer.ts";
 import { headerRef } from "./operation.ts";
-import { tooManyRequests } from "../request/head_check.ts";
+import { tooManyRequests } from "../request/request_gate.ts";
 
 type RefusalStatus = ErrorStatus;
 

@@ -2,7 +2,7 @@
 // node-workflow. Whether it can work: `/readyz` for callers that send work. How much it does: `/metrics`
 // and `/stats`. access.ts admits probes without a token to `/healthz` and `/readyz`.
 
-import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { type Context, Hono } from "hono";
 import {
   always,
   COUNT,
@@ -28,9 +28,6 @@ import {
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Store } from "../../store/store.ts";
 import { about, integer } from "../../domain/description/value.ts";
-import type { RequestCount } from "../../metrics/meters.ts";
-import { answeredRoute } from "../request/access_lines.ts";
-import type { App } from "../listen/server.ts";
 import {
   byExecution,
   type Execution,
@@ -39,7 +36,7 @@ import {
   isFinal,
 } from "../../domain/job/state.ts";
 import type { StatsWindow } from "../../store/stats.ts";
-import { HOUR_MS, type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
+import { HOUR_MS, type Instant, instantAfter } from "../../domain/instant.ts";
 import { readQuery } from "../request/query.ts";
 
 const READY = 200;
@@ -137,9 +134,6 @@ function findingOf(reading: KeptReading<ReadinessFinding>): ReadinessFinding {
   return reading.error === null ? reading.value : { status: "failed", detail: reading.error };
 }
 
-/** Index documents of the fast path; see index/documents.ts. */
-const FAST_PATH_ROUTE = "/v1/*";
-
 /** The metrics, read for every request. */
 export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
@@ -148,50 +142,6 @@ export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<H
     return c.body(expositionText(await metrics()));
   });
   return app;
-}
-
-/**
- * Counts requests of the application, each under the pattern of its route, or under `none`. It
- * comes before everything that may refuse them.
- */
-export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> {
-  return async (c, next) => {
-    const beganMs = performance.now();
-    await next();
-    const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
-    requests.answered(c.req.method, answeredRoute(c), c.res.status, seconds);
-  };
-}
-
-/**
- * Counts what the fast path answers; the rest is counted in the application.
- * @param before puts the fast path in front of an application
- */
-export function countedFastPath(
-  before: (app: App) => App,
-  app: App,
-  { requests }: RequestCount,
-): App {
-  let left = false;
-  // The fast path decides synchronously, so no other request comes in between.
-  const whole = before({
-    fetch(request, env) {
-      left = true;
-      return app.fetch(request, env);
-    },
-  });
-  return {
-    fetch(request, env) {
-      left = false;
-      const beganMs = performance.now();
-      const answer = whole.fetch(request, env);
-      if (!left && answer instanceof Response) {
-        const seconds = (performance.now() - beganMs) / MS_PER_SECOND;
-        requests.answered(request.method, FAST_PATH_ROUTE, answer.status, seconds);
-      }
-      return answer;
-    },
-  };
 }
 
 /** A value for each way in which jobs end. */
