@@ -63,6 +63,23 @@ programTest(
     }),
 );
 
+Deno.test("a database that was removed while it is used is reported, and one before the first start not", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.db");
+    assertEquals(await outcomeOf(storeCheck(path)), "skipped");
+    const store = await openSqliteStore(path);
+    try {
+      await Deno.rename(path, `${path}.moved`);
+      const { outcome, detail } = await storeCheck(path).examine();
+      assertEquals([outcome, detail], [
+        "fail",
+        `${path} was removed while an agent used it: its log is there`,
+      ]);
+    } finally {
+      await store.close();
+    }
+  }));
+
 Deno.test("a sound database is reported with its size, a damaged one with its problems", () =>
   withDatabase(async (path) => {
     assertEquals(await outcomeOf(storeCheck(path)), "ok");

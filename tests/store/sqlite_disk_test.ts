@@ -58,6 +58,27 @@ Deno.test("sqlite: a file that was removed or replaced takes no write until it i
     }
   }));
 
+Deno.test("sqlite: no database is made beside the log of one that was removed", () =>
+  withFolder(async (folder) => {
+    const [path, other] = [`${folder}/store.db`, `${folder}/other.db`];
+    const store = await openSqliteStore(path);
+    try {
+      await store.jobs.create(jobOf(1));
+      await Deno.copyFile(`${path}-wal`, `${other}-wal`);
+      const error = await assertRejects(() => openSqliteStore(other), AgentError, "was removed");
+      assertEquals(error.code, "conflict");
+      await Deno.copyFile(path, other);
+      const again = await openSqliteStore(other);
+      try {
+        assertEquals((await again.jobs.list({})).length, 1);
+      } finally {
+        await again.close();
+      }
+    } finally {
+      await store.close();
+    }
+  }));
+
 /** Runs the program whose disk fails when a file is beyond so many blocks of 512 bytes. */
 async function runOnFailingDisk(path: string, blocks: number): Promise<FailingDiskReport> {
   const program = fromFileUrl(new URL("./failing_disk.ts", import.meta.url));

@@ -23,12 +23,23 @@ export function storeCheck(path: string): HealthCheck {
     name: "store",
     about: "the database is sound: every page, index and reference",
     async examine() {
-      if (await statOf(path) === undefined) return skipped(`${path} is created at the first start`);
+      if (await statOf(path) === undefined) {
+        if (await statOf(`${path}-wal`) !== undefined) return removedInUse(path);
+        return skipped(`${path} is created at the first start`);
+      }
       const { schema, jobs, bytes, problems } = await inspectDatabase(path);
       if (problems.length === 0) return ok(`schema ${schema}, ${jobs} jobs, ${sizeText(bytes)}`);
       const fix = "stop the agent, then zonewright db restore FILE";
       return { outcome: "fail", detail: `damaged: ${problems.join("; ")}`, fix };
     },
+  };
+}
+
+function removedInUse(path: string): HealthFinding {
+  return {
+    outcome: "fail",
+    detail: `${path} was removed while an agent used it: its log is there`,
+    fix: "put it back in its place, or stop the agent, then zonewright db restore FILE",
   };
 }
 

@@ -245,6 +245,18 @@ function withFilesOpen(db: Database): Database {
   }
 }
 
+/**
+ * Refuses to make a database beside the log of one that was removed or renamed: SQLite would drop the log, and with it
+ * acknowledged commits.
+ * @throws {AgentError} `conflict`
+ */
+export async function requireOwnLog(path: string): Promise<void> {
+  if (await exists(path) || !hasLog(path)) return;
+  const message = `Cannot open the store ${JSON.stringify(path)}: it was removed, but its log ` +
+    `${path}-wal was not: expected it back in its place, or its log moved beside it`;
+  throw new AgentError("conflict", message);
+}
+
 /** Whether a database has writes that are not in its own file. */
 function hasLog(path: string): boolean {
   try {

@@ -51,6 +51,7 @@ import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import { isCordoned } from "./host_rows.ts";
 import { hostStore } from "./hosts.ts";
 import type { SchemaSteps } from "../sql.ts";
+import { requireOwnLog } from "./database_file.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineHistories } from "./job/machines.ts";
 import { openMachineClaims } from "./machine_claims.ts";
@@ -80,14 +81,18 @@ export interface SqliteOptions extends ConnectionWatch {
  * Opens the store, creating file and schema if needed.
  * @param path a file, or `:memory:`
  * @param schema the steps of another program than this one
- * @throws {AgentError} `internal` when a newer program or an unreleased one wrote the file
+ * @throws {AgentError} `other_schema` when a newer program or an unreleased one wrote the file; `conflict` when it was
+ *   removed without its log
  */
 export async function openSqliteStore(
   path: string,
   { now = systemNow, ...watch }: SqliteOptions = {},
   schema?: SchemaSteps,
 ): Promise<LocalStore> {
-  if (path !== IN_MEMORY) await named(path, () => keepOlder(path, watch.migrating, schema));
+  if (path !== IN_MEMORY) {
+    await named(path, () => requireOwnLog(path));
+    await named(path, () => keepOlder(path, watch.migrating, schema));
+  }
   const db = await named(path, () => new Connection(path, watch, schema));
   const index = indexStore(db);
   const begun = new WaitingClaims(db, now, watch.gatherMs);
