@@ -7,14 +7,8 @@ import { openGuests, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
 import { openAgentPeers } from "./peers.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
-import {
-  chooseSimulatedEngine,
-  countedConsoles,
-  type EmitHost,
-  openTransport,
-  warnOfMissing,
-  withSeenStates,
-} from "./host.ts";
+import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
+import { type EmitHost, withSeenStates } from "./watches.ts";
 import {
   openAgentLibrary,
   openIndex,

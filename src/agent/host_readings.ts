@@ -25,7 +25,8 @@ import type { Store } from "../store/store.ts";
 import type { SharedParts } from "./shared_parts.ts";
 import { openSelfDescription, type Reloads } from "./settings_in_force.ts";
 import { guestsCheck } from "./walls.ts";
-import { diskLook, type EmitHost, hostName, wallsLook, watchHost } from "./host.ts";
+import { hostName } from "./host.ts";
+import { diskLook, type EmitHost, wallsLook, watchHost } from "./watches.ts";
 import {
   type MachineList,
   monitoringRoutes,

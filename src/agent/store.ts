@@ -35,7 +35,8 @@ import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { LocalStore, Store } from "../store/store.ts";
 import { CAPABILITIES } from "../wall/protocol.ts";
 import type { Emit, SharedParts } from "./shared_parts.ts";
-import { hostName, withFollowers } from "./host.ts";
+import { hostName } from "./host.ts";
+import { withFollowers } from "./watches.ts";
 
 /**
  * Opens the store, with counted writes, its built-in workflows and a count of the readers of its events, and

@@ -14,7 +14,7 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
 import type { waitOrAbort } from "../../src/host/abort.ts";
-import { randomPassword } from "../../src/host/vmadm/vnc.ts";
+import { randomPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { readDatasets } from "../../src/simulator/pool.ts";
 import { outcomeOf } from "../../src/simulator/simulate.ts";

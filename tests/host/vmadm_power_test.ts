@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { waitOrAbort } from "../../src/host/abort.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import { randomPassword } from "../../src/host/vmadm/vnc.ts";
+import { randomPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { type FakeVmadm, NOT_THERE, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID } from "./recording.ts";
 import { refused } from "./refused.ts";

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertFalse, assertMatch, assertNotEquals } from 
 import { AgentError } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { randomPassword, withPassword } from "../../src/host/vmadm/vnc.ts";
+import { randomPassword, withPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { prints, THERE, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 import { refused } from "./refused.ts";

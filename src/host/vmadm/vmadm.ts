@@ -14,13 +14,11 @@ import type { Transport } from "../transport.ts";
 import {
   BANNER_MS,
   connectVnc,
-  type NewPassword,
-  randomPassword,
   type VncAddress,
   type VncConnection,
   type VncConsole,
-  withPassword,
 } from "./vnc.ts";
+import { type NewPassword, randomPassword, withPassword } from "./vnc_password.ts";
 import * as operation from "./operations.ts";
 import { destroyOrphans, list, lookUp, type MachineListOptions } from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
