@@ -69,6 +69,11 @@ export function byExecution<T>(valueOf: (execution: Execution) => T): Record<Exe
 
 /** The executions that a job ends with. */
 export type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
+/** A value for each of them. */
+export function byEnd<T>(valueOf: (execution: FinalExecution) => T): Record<FinalExecution, T> {
+  const values = EXECUTIONS.filter(isFinal).map((execution) => [execution, valueOf(execution)]);
+  return Object.fromEntries(values) as Record<FinalExecution, T>;
+}
 
 /** Executions of jobs that have not ended. */
 export const UNFINISHED: readonly Execution[] = EXECUTIONS.filter((word) => !isFinal(word));

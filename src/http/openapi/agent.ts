@@ -3,12 +3,11 @@
 import { schemaRef, type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
 import { WALL } from "../../domain/host.ts";
 import type { Instant } from "../../domain/instant.ts";
-import { byExecution } from "../../domain/job/state.ts";
+import { byEnd, byExecution } from "../../domain/job/state.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { DEFAULT_POLICY, policyOnWire } from "../../domain/policy.ts";
 import { CALLER, DIAGNOSIS, EXAMINED, SESSION, SETTINGS } from "../routes/agent.ts";
 import {
-  byEnd,
   COUNTERS,
   HEALTH,
   HOURLY_QUERY_FIELDS,

@@ -29,10 +29,8 @@ import {
   type HostPool,
   MACHINE_COUNTS,
   type MachineCounts,
-  sizeText,
   WALL,
   type Wall,
-  wallsText,
 } from "../../domain/host.ts";
 import {
   HOUR_MS,
@@ -52,13 +50,12 @@ import type { IndexSync } from "../../store/store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { seesSecrets } from "../request/caller.ts";
 import { PAGE_MAX } from "../request/query.ts";
+import { WARNING, warningsOf } from "./host_warnings.ts";
 import type { ReadinessReport } from "./monitoring.ts";
 
 /** Hours over which failed jobs are counted. */
 const DAY_HOURS = 24;
 const FAILED_SHOWN = 5;
-/** Free space in the pool below which there is a warning. */
-const POOL_FREE_BYTES_FINE = 10 * 1024 ** 3;
 
 /** A reading: its value, or the error. */
 function reading<T>(
@@ -103,13 +100,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
   ...AGENT_FACTS,
   time: { ...INSTANT, description: "The agent's clock." },
   warnings: {
-    ...listOf(
-      whole("Something that an operator should know.", {
-        code: { ...TEXT, description: "A word for scripts." },
-        message: TEXT,
-        hint: { ...TEXT, description: "The command that shows more, or what to do." },
-      }),
-    ),
+    ...listOf(WARNING),
     description: "Usually none.",
   },
   slots: whole("Jobs that may run at the same time, and those running now.", {
@@ -234,14 +225,15 @@ async function pageOf(sources: HostSources, kept: KeptRead<Stored>): Promise<Hos
   return {
     ...facts,
     time: at,
-    warnings: [
-      ...awayWarnings(kept),
-      ...readinessWarnings(readiness, facts.name),
-      ...indexWarnings(sync, readiness),
-      ...readingWarnings(read),
-      ...leftoverWarnings(leftovers ?? 0),
-      ...settingWarnings(waiting, sources.settingsProblem()),
-    ],
+    warnings: warningsOf({
+      host: facts.name,
+      kept,
+      readiness,
+      sync,
+      readings: read,
+      leftovers: leftovers ?? 0,
+      settings: { waiting, problem: sources.settingsProblem() },
+    }),
     slots: { ...sources.slots() },
     jobs,
     ...read,
@@ -254,12 +246,6 @@ async function pageOf(sources: HostSources, kept: KeptRead<Stored>): Promise<Hos
     settings_waiting: [...waiting],
   };
 }
-
-type Readings = {
-  readonly [Name in keyof HostSources["readings"]]: Awaited<
-    ReturnType<HostSources["readings"][Name]>
-  >;
-};
 
 /** How many jobs are unfinished, how many failed recently, and the newest failures. */
 async function jobsOf(
@@ -307,92 +293,4 @@ function indexOnWire(
     outcome: sync?.outcome ?? null,
     problems: sync?.problems.length ?? 0,
   };
-}
-
-type Warning = HostPage["warnings"][number];
-
-function warning(code: string, message: string, hint: string): Warning {
-  return { code, message, hint };
-}
-
-/** The doctor of the agent that warns, not that of the caller's machine. */
-const DOCTOR = "zonewright doctor --running";
-
-/** The command that shows more about a check of /readyz. */
-const CHECK_HINTS = {
-  store: `${DOCTOR} --run store`,
-  disk: `${DOCTOR} --run disk`,
-  host: `${DOCTOR} --run vmadm`,
-  index: "zonewright image status",
-} as const;
-
-function readinessWarnings({ checks }: ReadinessReport, host: string): Warning[] {
-  const isFull = checks.disk?.status === "failed";
-  const hints: Readonly<Record<string, string>> = {
-    ...CHECK_HINTS,
-    // A full disk stops the database too, which is sound.
-    ...(isFull ? { store: CHECK_HINTS.disk } : {}),
-    admission: `zonewright host uncordon ${host}`,
-  };
-  return Object.entries(checks)
-    .filter(([, { status }]) => status !== "ok")
-    .map(([name, { detail }]) => warning(name, `${name}: ${detail}`, hints[name] ?? DOCTOR));
-}
-
-/** A sync that failed; an index that is old for that reason has its warning already. */
-function indexWarnings(sync: IndexSync | undefined, { checks }: ReadinessReport): Warning[] {
-  if (sync?.outcome !== "failed" || checks.index?.status !== "ok") return [];
-  const [problem] = sync.problems;
-  const why = problem === undefined ? "" : `: ${problem.message}`;
-  return [warning("index", `the last sync of the image index failed${why}`, CHECK_HINTS.index)];
-}
-
-function readingWarnings(read: Readings): Warning[] {
-  const { pool, walls, machines: _, disk: __, ...others } = read;
-  const unread = Object.entries({ pool, walls, ...others })
-    .flatMap(([name, { error }]) => error === null ? [] : [[name, error] as const])
-    .map(([name, error]) =>
-      warning(`${name}_unread`, `${name} could not be read: ${error}`, DOCTOR)
-    );
-  const free = pool.value?.free_bytes ?? Number.POSITIVE_INFINITY;
-  const low = free >= POOL_FREE_BYTES_FINE ? [] : [warning(
-    "pool_low",
-    `the pool ${pool.value?.name} has ${sizeText(free)} free, expected ${
-      sizeText(POOL_FREE_BYTES_FINE)
-    }`,
-    "zonewright machine list",
-  )];
-  const isOpen = walls.value?.some(({ ok }) => !ok) ?? false;
-  const openWalls = isOpen
-    ? [warning("walls_open", wallsText(walls.value ?? []), `${DOCTOR} --run guests`)]
-    : [];
-  return [...unread, ...low, ...openWalls];
-}
-
-function awayWarnings({ value, staleMs }: KeptRead<Stored>): Warning[] {
-  if (staleMs === undefined) return [];
-  const known = value === null
-    ? "not known"
-    : `those of ${Math.round(staleMs / MS_PER_SECOND)} s ago`;
-  const words = `the database does not answer: jobs and leftovers are ${known}`;
-  return [warning("database_away", words, `${DOCTOR} --run database`)];
-}
-
-function leftoverWarnings(count: number): Warning[] {
-  if (count === 0) return [];
-  const message = count === 1
-    ? "1 machine of a failed job is not yet removed"
-    : `${count} machines of failed jobs are not yet removed`;
-  return [warning("leftovers", message, "zonewright machine leftovers")];
-}
-
-function settingWarnings(waiting: readonly string[], problem: string | null): Warning[] {
-  const unread = problem === null ? [] : [warning(
-    "settings_not_reloaded",
-    `the settings were not reloaded, and the earlier ones apply: ${problem}`,
-    "zonewright config check",
-  )];
-  if (waiting.length === 0) return unread;
-  const message = `changed settings wait for a restart: ${waiting.join(", ")}`;
-  return [...unread, warning("settings_waiting", message, "restart the agent")];
 }

@@ -28,13 +28,7 @@ import {
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Store } from "../../store/store.ts";
 import { about, integer } from "../../domain/description/value.ts";
-import {
-  byExecution,
-  type Execution,
-  EXECUTIONS,
-  type FinalExecution,
-  isFinal,
-} from "../../domain/job/state.ts";
+import { byEnd, byExecution, type Execution } from "../../domain/job/state.ts";
 import type { StatsWindow } from "../../store/stats.ts";
 import { HOUR_MS, type Instant, instantAfter } from "../../domain/instant.ts";
 import { readQuery } from "../request/query.ts";
@@ -142,12 +136,6 @@ export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<H
     return c.body(expositionText(await metrics()));
   });
   return app;
-}
-
-/** A value for each way in which jobs end. */
-export function byEnd<T>(valueOf: (execution: FinalExecution) => T): Record<FinalExecution, T> {
-  const values = EXECUTIONS.filter(isFinal).map((execution) => [execution, valueOf(execution)]);
-  return Object.fromEntries(values) as Record<FinalExecution, T>;
 }
 
 /** How many jobs of one window have each execution. */
