@@ -8,6 +8,7 @@ import { isFinal, isUndoing, UNFINISHED } from "../domain/job/state.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { attachedMedia } from "../domain/machine/action.ts";
+import { HISTORY_LOOKED_AT_MAX } from "../store/limits.ts";
 import type { MachineJob, MachineWorkflows } from "../store/machine_store.ts";
 import type { Store } from "../store/store.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
@@ -15,8 +16,6 @@ import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
 
 /** Newest jobs of a machine that are read first; more are read until one of them made the machine. */
 const JOBS_READ = 16;
-/** Most jobs of a machine that are read. */
-const JOBS_READ_MAX = 1024;
 
 /**
  * Jobs of every workflow, newest first, back to the one that made the machine. Jobs before its last
@@ -25,12 +24,12 @@ const JOBS_READ_MAX = 1024;
 export async function jobsOf(target: string, { jobs: store }: JobsOnly): Promise<Job[]> {
   const isDeletion = ({ workflow_uuid, execution }: Job) =>
     workflow_uuid === ACTION_WORKFLOWS.delete && execution === "succeeded";
-  for (let limit = JOBS_READ;; limit = Math.min(limit * 8, JOBS_READ_MAX)) {
+  for (let limit = JOBS_READ;; limit = Math.min(limit * 8, HISTORY_LOOKED_AT_MAX)) {
     const jobs = await store.ofTarget(target, limit);
     const end = jobs.findIndex(isDeletion);
     if (end >= 0) return jobs.slice(0, end);
     const enough = jobs.some(isProvisioning);
-    if (enough || jobs.length < limit || limit === JOBS_READ_MAX) return jobs;
+    if (enough || jobs.length < limit || limit === HISTORY_LOOKED_AT_MAX) return jobs;
   }
 }
 

@@ -21,7 +21,7 @@ export const IDEMPOTENCY_MS = 86_400_000;
 export const INFO_BATCH = 10_000;
 /** How many of the newest jobs are searched for a param with a given name. */
 export const PARAM_LOOKED_AT_MAX = 1_000;
-/** How many of a machine's newest jobs are examined for its history. */
+/** How many of a machine's newest jobs are examined, for its history or for the one that made it. */
 export const HISTORY_LOOKED_AT_MAX = 1024;
 /** How many of those are read, the newest first. */
 export const HISTORY_READ_MAX = 64;

@@ -13,6 +13,7 @@ import {
   stateOf,
   UNFINISHED,
 } from "../domain/job/state.ts";
+import { machineTarget } from "../domain/job/summary.ts";
 import type { CreateJobOutcome, JobStore, NextDue } from "./job_store.ts";
 
 /** The steps from one version of the schema to the next. */
@@ -95,6 +96,12 @@ export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ('failed', 'cance
  * counter; counting the running jobs is cheap, because there are never more than slots.
  */
 export const COUNTED = EXECUTIONS.filter((word) => word !== "running");
+/** Their columns. */
+export const COUNTED_COLUMNS: string = COUNTED.join(", ");
+/** Columns of an event that is not about a job. */
+export const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL";
+/** Position of the uuid in the target of a machine, from 1. */
+export const MACHINE_AT: number = machineTarget("").length + 1;
 
 /** A condition that the column counts a job. @param row prefix of the columns of the job */
 export function counts(column: typeof COUNTED[number], row: "" | "old." | "new." = ""): string {

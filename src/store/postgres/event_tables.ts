@@ -3,6 +3,7 @@
 
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
+import { OF_AGENT } from "../sql.ts";
 
 /** The type of a text that is compared byte by byte. */
 export const TEXT = `TEXT COLLATE "C"`;
@@ -34,7 +35,6 @@ export function ruleFunction(
 export const SERVER_NOW =
   `to_char(clock_timestamp() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
-const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL";
 const OF_JOB = "job_id IS NOT NULL AND line IS NULL AND body IS NULL";
 /** The advisory lock on which the numbering of events takes turns. */
 const NUMBERING_LOCK = 8_780_001;

@@ -6,7 +6,15 @@ import { COUNTER_TABLES } from "./counters.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
-import { FINISHED, HOLDS_TARGET, isOneOf, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../sql.ts";
+import {
+  FINISHED,
+  HOLDS_TARGET,
+  isOneOf,
+  JOB_RULES,
+  LOG_CHECKS,
+  OF_AGENT,
+  REMOVABLE,
+} from "../sql.ts";
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
@@ -235,9 +243,6 @@ const REMOVED_AT_ONCE = 500;
 const BODY_BYTES_MAX = 2048;
 
 const PRESENT = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
-
-/** Columns of an event that is not about a job. */
-const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL";
 
 /**
  * The table of events, each a narrow row. Triggers insert them in the transaction of the change that they report. Only the

@@ -14,11 +14,10 @@ import {
 } from "../../stats.ts";
 import type { Asking, SharedDatabase, Transaction } from "../connection.ts";
 import { MINUTE_CHARS } from "../schema.ts";
-import { COUNTED } from "../../sql.ts";
+import { COUNTED, COUNTED_COLUMNS } from "../../sql.ts";
 
 type CountSums = Readonly<Record<typeof COUNTED[number], number>>;
 
-const COLUMNS = COUNTED.join(", ");
 const SUMS = COUNTED.map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`).join(", ");
 /** 1 for a job that the column counts, else 0. */
 const ONES = COUNTED.map((column) =>
@@ -31,7 +30,7 @@ const ONES = COUNTED.map((column) =>
 async function countsSince(tx: Transaction, since: Instant): Promise<Counts> {
   const row = await tx.row<CountSums>(
     `SELECT ${SUMS} FROM (
-       SELECT ${COLUMNS} FROM job_counts WHERE minute > $1
+       SELECT ${COUNTED_COLUMNS} FROM job_counts WHERE minute > $1
        UNION ALL
        SELECT ${ONES} FROM jobs WHERE created_at >= $2 AND created_at < $1 || ':60') AS summed`,
     since.slice(0, MINUTE_CHARS),

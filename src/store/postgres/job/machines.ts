@@ -1,6 +1,5 @@
 // The rows of jobs that appear in lists of machines.
 
-import { machineTarget } from "../../../domain/job/summary.ts";
 import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import { HISTORY_LOOKED_AT_MAX, HISTORY_READ_MAX } from "../../limits.ts";
@@ -14,7 +13,7 @@ import {
   type MachineWorkflows,
 } from "../../machine_store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
-import { HOLDS_TARGET } from "../../sql.ts";
+import { HOLDS_TARGET, MACHINE_AT } from "../../sql.ts";
 import { isText, jsonOf, Values, whereOf } from "../statements.ts";
 
 /** SQL for a property of the machine that a job creates; `read` is the JSON of the job's params. */
@@ -69,9 +68,6 @@ function selectChainEntries(
     jobs,
   );
 }
-
-/** Where the uuid begins in the target of a machine. */
-const MACHINE_AT = machineTarget("").length + 1;
 
 async function selectMaking(
   tx: Transaction,

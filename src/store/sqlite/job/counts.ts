@@ -11,22 +11,21 @@ import {
   windowStarts,
 } from "../../stats.ts";
 import type { Connection } from "../connection.ts";
-import { COUNTED, counts, SPAN } from "../../sql.ts";
+import { COUNTED, COUNTED_COLUMNS, counts, SPAN } from "../../sql.ts";
 import type { StoreMeasures } from "../../store.ts";
 
 type CountedRow = Readonly<Record<typeof COUNTED[number], number>>;
 
 const SUMS = COUNTED.map((column) => `coalesce(sum(${column}), 0) AS ${column}`).join(", ");
-const COLUMNS = COUNTED.join(", ");
 
 /** The jobs that were created since then. */
 function countsSince(db: Connection, since: Instant): Counts {
   const row = db.row<CountedRow>(
     `SELECT ${SUMS} FROM (
-       SELECT ${COLUMNS} FROM job_counts
+       SELECT ${COUNTED_COLUMNS} FROM job_counts
         WHERE span > '${SPAN.minute}' || ?1 AND span < '${SPAN.minute}:'
        UNION ALL
-       SELECT ${COLUMNS} FROM job_counts
+       SELECT ${COUNTED_COLUMNS} FROM job_counts
         WHERE span > '${SPAN.second}' || ?2 AND span < '${SPAN.second}' || ?1 || ':60'
        UNION ALL
        SELECT ${COUNTED.map((column) => counts(column)).join(", ")} FROM jobs
@@ -40,7 +39,7 @@ function countsSince(db: Connection, since: Instant): Counts {
 
 /** All jobs, by execution. */
 export function countsOfAll(db: Connection): Counts {
-  const sql = `SELECT ${COLUMNS} FROM job_counts WHERE span = '${SPAN.all}'`;
+  const sql = `SELECT ${COUNTED_COLUMNS} FROM job_counts WHERE span = '${SPAN.all}'`;
   return withRunning(db, db.row<CountedRow>(sql), "");
 }
 

@@ -1,7 +1,6 @@
 // Jobs of machines, for lists.
 
 import type { BindValue } from "@db/sqlite";
-import { machineTarget } from "../../../domain/job/summary.ts";
 import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import { HISTORY_LOOKED_AT_MAX, HISTORY_READ_MAX } from "../../limits.ts";
@@ -16,7 +15,7 @@ import {
 } from "../../machine_store.ts";
 import type { Connection } from "../connection.ts";
 import { isOtherHost } from "../host_rows.ts";
-import { HOLDS_TARGET } from "../../sql.ts";
+import { HOLDS_TARGET, MACHINE_AT } from "../../sql.ts";
 
 /** SQL for the part of a machine job's params that lists show, as JSON. */
 const REQUESTED_PARTS = `json_object('media', params -> '$.media', 'machine', json_object(${
@@ -66,9 +65,6 @@ function selectChainEntries(
     JSON.stringify(jobs),
   );
 }
-
-/** Position of the uuid in the target of a machine. */
-const MACHINE_AT = machineTarget("").length + 1;
 
 function selectMaking(
   db: Connection,
