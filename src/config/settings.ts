@@ -37,15 +37,13 @@ import { CHECK_LEVELS, type CheckLevel } from "../domain/digest.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { Failpoint } from "../runtime/failpoint.ts";
 import { LOG_LEVELS, type LogLevel } from "../domain/job/job.ts";
-import { DAY_SECONDS } from "../domain/instant.ts";
+import { DAY_SECONDS, YEAR_SECONDS } from "../domain/instant.ts";
 import { PEER_SCOPES, type PeerScope } from "../domain/peer.ts";
 
 function stateDir({ dev, cwd, os }: DefaultsFor): string {
   if (dev) return `${cwd === "/" ? "" : cwd}/run`;
   return isIllumos(os) ? "/opt/custom/zonewright" : "/var/lib/zonewright";
 }
-
-const YEAR_SECONDS = 365 * DAY_SECONDS;
 
 const FORMATS = ["auto", "text", "json", "bunyan"] as const;
 const WORDINGS: readonly Wording[] = ["document", "node-workflow"];

@@ -14,6 +14,8 @@ export const MINUTE_SECONDS = 60;
 export const HOUR_SECONDS = 3600;
 /** The unit behind `d`: always 24 hours, whatever the calendar does. */
 export const DAY_SECONDS = 86_400;
+/** 365 days. */
+export const YEAR_SECONDS: number = 365 * DAY_SECONDS;
 
 /** ISO 8601 in UTC with milliseconds, such as `2026-11-20T13:00:00.000Z`. */
 export type Instant = string;

@@ -1,7 +1,14 @@
-// Files of this machine: opens one for reading without following a link or waiting for a FIFO, checks by its
-// handle what was opened, and takes a missing one for nothing.
+// Files of this machine: the modes that keep them from others; opens one for reading without following a link or
+// waiting for a FIFO, checks by its handle what was opened, and takes a missing one for nothing.
 
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
+
+/** The mode of a file for the agent's user alone. */
+export const OWNER_ONLY_MODE = 0o600;
+/** Rights of group and others. */
+export const OTHERS = 0o077;
+/** The sticky bit of a folder: others may create files in it, and change or remove only their own. */
+export const STICKY = 0o1000;
 
 /** Bytes per read: large enough to be fast, small enough to abort at once. */
 const CHUNK_BYTES = 1024 * 1024;

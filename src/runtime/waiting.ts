@@ -4,8 +4,8 @@
 /** Longest wait without a check, so that a changed clock is noticed, milliseconds. */
 export const LOOK_MS_MAX = 10_000;
 
-/** Longest timer of the platform; a longer wait is cut, and its loop looks again. */
-const TIMER_MS_MAX = 2_147_483_647;
+/** Longest timer of the platform, milliseconds: 24 days. A longer wait is cut, and its loop looks again. */
+export const TIMER_MS_MAX = 2_147_483_647;
 
 /** A clock and its timers: an argument, so that a test decides what time it is. */
 export interface Timers {

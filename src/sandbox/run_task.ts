@@ -7,7 +7,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { WatchedGuest } from "./orphaned_guests.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
 import type { ProcessEnd } from "./walled_process.ts";
-import { callAfter } from "../runtime/waiting.ts";
+import { callAfter, TIMER_MS_MAX } from "../runtime/waiting.ts";
 import { type EndOutcome, TASK_NAME_CHARS_MAX } from "../wall/protocol.ts";
 import { JOB_CHARS_MAX } from "../wall/task_limits.ts";
 import { GuestCalls, type Perform } from "./task_calls.ts";
@@ -54,8 +54,6 @@ export type TaskOutcome =
   | { readonly kind: "timeout" }
   | { readonly kind: "aborted" };
 
-/** Longest timer, milliseconds: 24 days; a longer one would fire immediately. */
-const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 /** Time for a guest to stop running a task that has ended, milliseconds. */
 const CLOSE_DEADLINE_MS = 1000;
 /** Fields named in the error for a job that is too large. */
@@ -145,7 +143,7 @@ function execute(
   };
   const abort = () => stop({ kind: "aborted" }, "was killed: its task was aborted");
   let callOff = callAfter(
-    Math.min(run.timeoutMs, TIMEOUT_MS_MAX),
+    Math.min(run.timeoutMs, TIMER_MS_MAX),
     () => stop({ kind: "timeout" }, "was killed: the time of its task was up"),
   );
   signal.addEventListener("abort", abort, { once: true });

@@ -5,7 +5,8 @@ import { dirname, relative } from "@std/path";
 import { fileInfo } from "../runtime/regular_file.ts";
 import { AgentError } from "../domain/error.ts";
 
-const PROGRAM_MODE = 0o755;
+/** Mode of the program, which everybody may run. */
+export const PROGRAM_MODE = 0o755;
 /** Mode of folders that hold no secrets. */
 const FOLDER_MODE = 0o755;
 /** Marks our definition, unlike one of a package or an administrator. */

@@ -10,6 +10,7 @@ import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import { isJsonObject } from "../domain/json.ts";
+import { OWNER_ONLY_MODE } from "../runtime/regular_file.ts";
 import { describeResult } from "../host/program_output.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
 import { backupState, DATABASE_NAME } from "../state_dir/state_dir.ts";
@@ -19,6 +20,7 @@ import {
   exists,
   hasOwnDefinition,
   PREVIOUS,
+  PROGRAM_MODE,
   putInPlace,
   removeFile,
   replaceFile,
@@ -77,8 +79,6 @@ interface UpgradeReport {
   readonly ran: readonly string[];
 }
 
-const PROGRAM_MODE = 0o755;
-const NOTE_MODE = 0o600;
 const VERSION_MS = 30_000;
 const KEPT_DATABASE = ".before-upgrade-";
 
@@ -243,7 +243,7 @@ interface UpgradeNote {
 }
 
 async function writeNote(binary: string, note: UpgradeNote): Promise<void> {
-  await replaceFile(`${binary}${UNDER_WAY}`, `${JSON.stringify(note)}\n`, NOTE_MODE);
+  await replaceFile(`${binary}${UNDER_WAY}`, `${JSON.stringify(note)}\n`, OWNER_ONLY_MODE);
 }
 
 /**

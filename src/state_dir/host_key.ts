@@ -4,12 +4,11 @@
 import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { KEY_ALGORITHM } from "../domain/peer.ts";
+import { OTHERS } from "../runtime/regular_file.ts";
 import { readOwnFile, replaceOwnFile } from "./own_file.ts";
 
 /** The name of the file in the state folder. */
 const HOST_KEY_NAME = "host.key";
-/** Rights of group and others. */
-const OTHERS = 0o077;
 
 /** The two parts of the key. */
 export interface HostKey {

@@ -8,6 +8,7 @@
 
 import { dirname, join } from "@std/path";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
+import { OWNER_ONLY_MODE, STICKY } from "../runtime/regular_file.ts";
 
 /** Prefixes of the names of these files; SQLite and restores append to some of them. */
 const OWN_FILES = [
@@ -18,12 +19,9 @@ const OWN_FILES = [
   "tokens.json",
   "zonewright.db",
 ] as const;
-const FILE_MODE = 0o600;
 /** More than the largest file that is read whole, that of the tokens. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
 const OTHERS_WRITE = 0o022;
-/** In such a folder others can create files of their own, but change nothing else. */
-const STICKY = 0o1000;
 
 /** The owner of a folder and of everything kept in it; null where the system has no users. */
 interface Owner {
@@ -159,7 +157,11 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
     await Deno.remove(unfinished);
   }
   try {
-    using file = await Deno.open(unfinished, { write: true, createNew: true, mode: FILE_MODE });
+    using file = await Deno.open(unfinished, {
+      write: true,
+      createNew: true,
+      mode: OWNER_ONLY_MODE,
+    });
     await writeWhole(file, text);
     await Deno.rename(unfinished, path);
     using folder = await Deno.open(dirname(path));

@@ -2,9 +2,8 @@
 // process.
 
 import { AgentError, systemReason } from "../domain/error.ts";
+import { OTHERS } from "../runtime/regular_file.ts";
 
-/** Rights of group and others. */
-const OTHERS = 0o077;
 const SECRET_CHARS_MAX = 4096;
 /**
  * What a header may contain: no control character, which could end it, and no space, which could split it.

@@ -5,6 +5,7 @@ import { Database } from "@db/sqlite";
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type Incarnation, isUuid, type NewUuid, type RunnerId } from "../domain/id.ts";
+import { OTHERS, OWNER_ONLY_MODE } from "../runtime/regular_file.ts";
 import type { RunnerLife } from "../store/job_store.ts";
 import {
   copyDatabase,
@@ -25,10 +26,7 @@ export { SCHEMA_VERSION } from "../store/sqlite/migrations.ts";
 /** The database's name in a state folder. */
 export const DATABASE_NAME = "zonewright.db";
 
-/** Nothing the agent makes is open to other users. */
-const UMASK = 0o077;
 const FOLDER_MODE = 0o700;
-const FILE_MODE = 0o600;
 const LOCK_NAME = "agent.lock";
 const PID_NAME = "agent.pid";
 /** Files that only an agent, or a command that prepares one, puts into a folder. */
@@ -67,10 +65,11 @@ export async function takeStateDir(
 }
 
 async function takeFolder(path: string, newUuid: NewUuid, uid: number | null): Promise<StateDir> {
-  Deno.umask(UMASK);
+  // Nothing the agent makes is open to other users.
+  Deno.umask(OTHERS);
   await Deno.mkdir(path, { recursive: true, mode: FOLDER_MODE });
   const { mode } = await Deno.stat(path);
-  if (((mode ?? 0) & UMASK) !== 0) await closeToOthers(path);
+  if (((mode ?? 0) & OTHERS) !== 0) await closeToOthers(path);
   const owner = examineOwnFolder(path);
   if (owner.uid !== uid) {
     const message =
@@ -149,7 +148,7 @@ async function takeLock(path: string): Promise<Database> {
  */
 export async function lockFile(path: string): Promise<Database | undefined> {
   // SQLite would not say why it could not make it.
-  (await Deno.open(path, { write: true, create: true, mode: FILE_MODE })).close();
+  (await Deno.open(path, { write: true, create: true, mode: OWNER_ONLY_MODE })).close();
   const lock = new Database(path);
   try {
     lock.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");

@@ -4,6 +4,7 @@
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import { ipv6Groups } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
+import { OTHERS } from "../../runtime/regular_file.ts";
 import { pause } from "../../runtime/waiting.ts";
 import { closeConnection } from "./connection_relay.ts";
 import type { RawBytes } from "./runtime_connection.ts";
@@ -234,9 +235,6 @@ export interface TlsIdentity {
   readonly cert: string;
   readonly key: string;
 }
-
-/** Rights of group and others. */
-const OTHERS = 0o077;
 
 /**
  * Reads both files, and checks that TLS can be served with them.

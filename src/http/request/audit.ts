@@ -10,7 +10,7 @@ import { joined } from "../../domain/bytes.ts";
 import { AgentError, systemReason } from "../../domain/error.ts";
 import { jsonLine } from "../../domain/json.ts";
 import type { Log } from "../../metrics/log.ts";
-import { fileInfo } from "../../runtime/regular_file.ts";
+import { fileInfo, OTHERS, OWNER_ONLY_MODE } from "../../runtime/regular_file.ts";
 import type { Now } from "../../domain/instant.ts";
 import { needsAdmin } from "./access.ts";
 import type { HttpEnv } from "../served_agent.ts";
@@ -46,7 +46,6 @@ export function audited({ log, lines, now, trail }: AuditDependencies): Middlewa
   };
 }
 
-const FILE_MODE = 0o600;
 const LINE_END = 0x0a;
 
 /** A trail whose file can be replaced. */
@@ -154,9 +153,9 @@ async function openAppending(path: string): Promise<Deno.FsFile> {
   try {
     const found = await fileInfo(path);
     if (found?.isFile === false) throw new Error("it is not a regular file");
-    const options = { read: true, append: true, create: true, mode: FILE_MODE };
+    const options = { read: true, append: true, create: true, mode: OWNER_ONLY_MODE };
     const file = await Deno.open(path, options);
-    if (((found?.mode ?? FILE_MODE) & 0o077) !== 0) await Deno.chmod(path, FILE_MODE);
+    if (((found?.mode ?? OWNER_ONLY_MODE) & OTHERS) !== 0) await Deno.chmod(path, OWNER_ONLY_MODE);
     return file;
   } catch (error) {
     const message =

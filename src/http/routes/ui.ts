@@ -5,6 +5,7 @@
 import { type Context, Hono } from "hono";
 import { bytesOfBase64 } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
+import { YEAR_SECONDS } from "../../domain/instant.ts";
 import { readBeside } from "../../runtime/node.ts";
 import { preferredEncoding } from "../answer/served_document.ts";
 import type { HttpEnv } from "../served_agent.ts";
@@ -27,8 +28,6 @@ interface PackedFile {
 
 /** In the binary, beside the program; from source, where `make` put it. */
 const PACKED = Deno.build.standalone ? "ui.json" : "../../../dist/ui.json";
-
-const YEAR_SECONDS = 31_536_000;
 
 /** The page has no inline scripts or styles, and reaches no other host. */
 const CONTENT_POLICY = [

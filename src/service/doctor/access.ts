@@ -7,11 +7,11 @@ import { bytesOfBase64 } from "../../domain/bytes.ts";
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import { DAY_SECONDS, MS_PER_SECOND, type Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
+import { OTHERS } from "../../runtime/regular_file.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import { closeFile, lstatOf, modeOf, statOf } from "./folders.ts";
 import { serviceCommand } from "../manager.ts";
 
-const GROUP_AND_OTHERS = 0o077;
 /** A certificate that ends within so many days should have been renewed. */
 const DAYS_LEFT_MIN = 30;
 
@@ -234,7 +234,7 @@ async function wayTo(
 }
 
 function isOpen({ mode }: Deno.FileInfo): boolean {
-  return ((mode ?? 0) & GROUP_AND_OTHERS) !== 0;
+  return ((mode ?? 0) & OTHERS) !== 0;
 }
 
 /** Reports a file that only the agent needs to read, but others can. */

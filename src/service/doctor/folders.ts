@@ -5,19 +5,15 @@ import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/disk.ts";
 import { lookAtKeys, readKeyFolder } from "../../mirror/media/openpgp_check.ts";
 import { messageOf } from "../../domain/error.ts";
 import { sizeText } from "../../domain/host.ts";
-import { absent } from "../../runtime/regular_file.ts";
+import { absent, OTHERS, OWNER_ONLY_MODE, STICKY } from "../../runtime/regular_file.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 
-const GROUP_AND_OTHERS = 0o077;
 const OTHERS_WRITE = 0o002;
 const FOLDER_MODE = 0o700;
-const FILE_MODE = 0o600;
 /** All that chmod(2) sets. */
 const MODE_BITS = 0o7777;
 /** Most names that a finding lists. */
 const NAMES_MAX = 5;
-/** The sticky bit: others may write to the folder, but remove only their own files. */
-const STICKY = 0o1000;
 /** With less free space, downloads and machines will soon be refused. */
 const FREE_BYTES_FINE = 4 * FREE_BYTES_MIN;
 
@@ -49,7 +45,7 @@ export function stateFolderCheck(
           fix: "look into the system's log, then mount it writable",
         };
       }
-      if ((mode & GROUP_AND_OTHERS) === 0) return await ownFiles(path);
+      if ((mode & OTHERS) === 0) return await ownFiles(path);
       if (!await isOurs(path)) {
         const detail = `${path} holds files other than an agent's state`;
         return {
@@ -88,7 +84,7 @@ async function ownFiles(folder: string): Promise<HealthFinding> {
   for await (const { name, isFile } of Deno.readDir(folder)) {
     if (!isFile) continue;
     const found = await statOf(join(folder, name));
-    if (((found?.mode ?? 0) & GROUP_AND_OTHERS) !== 0) open.push(join(folder, name));
+    if (((found?.mode ?? 0) & OTHERS) !== 0) open.push(join(folder, name));
   }
   if (open.length === 0) return ok(folder);
   const names = open.slice(0, NAMES_MAX).map((path) => JSON.stringify(basename(path))).join(", ");
@@ -242,7 +238,7 @@ export function configFileCheck(path: string, named: boolean): HealthCheck {
         outcome: "fail",
         detail: `users other than its owner may write ${path} and decide what the agent runs`,
         fix: `chmod go-w ${path}`,
-        repair: () => Deno.chmod(path, (found.mode ?? 0o600) & 0o755),
+        repair: () => Deno.chmod(path, (found.mode ?? OWNER_ONLY_MODE) & 0o755),
       };
     },
   };
@@ -261,7 +257,7 @@ export function modeOf({ mode }: Deno.FileInfo): string {
 export async function closeFile(path: string): Promise<void> {
   const { isFile, nlink } = await Deno.lstat(path);
   if (!isFile || (nlink ?? 1) > 1) throw new Error(`${path} is a link, or has another name`);
-  await Deno.chmod(path, FILE_MODE);
+  await Deno.chmod(path, OWNER_ONLY_MODE);
 }
 
 /** @returns undefined when there is nothing */
