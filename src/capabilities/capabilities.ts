@@ -242,7 +242,7 @@ function readable(
     });
   }
   log.error("capability failed", { ...fields, name, error: messageOf(error) });
-  return new AgentError("internal", `Cannot perform ${name}: internal error`, { cause: error });
+  return new AgentError("internal", `Cannot perform ${name}: an internal error`, { cause: error });
 }
 
 /**

@@ -174,7 +174,7 @@ export function choice<T extends string>(placeholder: string, words: readonly T[
       const found = words.find((word) => word === raw);
       if (found !== undefined) return found;
       const near = typeof raw === "string" ? nearest(raw, words) : "";
-      throw new Error(`${shown(raw)} is none of ${words.join(", ")}${near}`);
+      throw unexpected(raw, `one of ${words.join(", ")}${near}`);
     },
   };
 }

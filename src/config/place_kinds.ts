@@ -38,7 +38,7 @@ export const MANAGED_HOST: Kind<HostSetting> = {
     }
     const near = nearest(text, ["local", "simulated"]);
     const words = "local, simulated, simulated:NAME and ssh://[user@]host[:port]";
-    throw new Error(`${shown(raw)} is none of ${words}${near}`);
+    throw unexpected(raw, `one of ${words}${near}`);
   },
 };
 

@@ -11,7 +11,7 @@ import { errorResponse } from "./answer/error_response.ts";
 import { openConsoleTickets } from "./console/tickets.ts";
 import type { HttpEnv, ServedAgent } from "./served_agent.ts";
 import { forwarding } from "./peers/forwarding.ts";
-import { admitted, asksForPage, UI_PATH } from "./request/access.ts";
+import { admitted, asksForPage, quotedPath, UI_PATH } from "./request/access.ts";
 import { openSessions } from "./request/sessions.ts";
 import { audited } from "./request/audit.ts";
 import { OPEN_ACCESS } from "./request/caller.ts";
@@ -41,7 +41,6 @@ import { workflowRoutes } from "./routes/workflows.ts";
 
 /** The methods that routes use; HEAD is answered wherever GET is. */
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
-const PATH_CHARS_MAX = 200;
 
 /** Makes the application. It owns no resources. */
 export function createApp(context: ServedAgent): Hono<HttpEnv> {
@@ -137,7 +136,7 @@ function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
   const { method, path } = c.req;
   if (asksForPage(c.req.raw, path)) return c.redirect(UI_PATH, 303);
   const allowed = allowedMethods(app, path);
-  const shown = JSON.stringify(path.slice(0, PATH_CHARS_MAX));
+  const shown = quotedPath(path);
   if (allowed.length === 0) {
     const message = `Cannot find ${shown}: no such path, see /docs or /openapi.json`;
     return refused(c, new AgentError("not_found", message));

@@ -52,7 +52,8 @@ const FETCH_BODY = `async function fetch(job, cb) {
   const PAUSE_SECONDS = 10;
   const { media: wanted } = job.params;
   if (typeof wanted !== "object" || wanted === null) {
-    return cb("Cannot fetch a medium: params.media must name it");
+    const found = wanted === undefined ? "missing" : JSON.stringify(wanted);
+    return cb("Cannot fetch a medium: params.media is " + found + ", expected an object that names it");
   }
   // A file in the cache may have any format; what a machine boots is checked when it is placed.
   const request = "known" in wanted ? wanted : { ...wanted, any_format: true };

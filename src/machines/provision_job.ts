@@ -18,7 +18,12 @@ import {
   parseMachineBody,
   parseMachineRequest,
 } from "../domain/machine/machine.ts";
-import { type ExpectedMedium, mediaKind, type MediaRequest } from "../domain/machine/media.ts";
+import {
+  BHYVE_BOOTS,
+  type ExpectedMedium,
+  mediaKind,
+  type MediaRequest,
+} from "../domain/machine/media.ts";
 import { type Policy, QUOTA_GIB_USUAL, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
 import { hostOf, type HostStore, type ListedHost } from "../store/host_store.ts";
 import {
@@ -120,7 +125,7 @@ export async function requireMedium(
   const medium = await lookup.expect(media);
   const { name, size } = medium;
   if (machine.brand === "bhyve" && mediaKind(name) !== "cd") {
-    const message = `Cannot boot a bhyve machine from ${name}: expected an ISO image`;
+    const message = `Cannot boot a bhyve machine from ${name}: ${BHYVE_BOOTS}`;
     throw invalidArgument("media", message);
   }
   if (size === null) return medium;

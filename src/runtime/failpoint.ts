@@ -26,7 +26,7 @@ export function watchForDeath(
 ): WatchCommits | undefined {
   if (failpoint === null) return undefined;
   if (dev) return openFailpoint(failpoint, () => Deno.kill(Deno.pid, "SIGKILL"));
-  throw new AgentError("invalid_argument", "Cannot set a failpoint: only with --dev");
+  throw new AgentError("invalid_argument", "Cannot set a failpoint: the agent runs without --dev");
 }
 
 /** Calls `kill` at the failpoint. */

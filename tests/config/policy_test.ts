@@ -57,14 +57,14 @@ Deno.test("readConfig() refuses policies that no machine could fit, and unknown 
     ["vcpus_max = 1025", /vcpus_max: 1025 is not an integer from 1 to 1024/],
     ["disks_max = -1", /disks_max: -1 is not an integer from 0/],
     ["allow_brand = []", /allow_brand: expected at least one of kvm, bhyve/],
-    ['allow_brand = ["joyent"]', /allow_brand: "joyent" is none of kvm, bhyve/],
+    ['allow_brand = ["joyent"]', /allow_brand: "joyent" is not one of kvm, bhyve/],
     ["allow_brand = 5", /allow_brand: 5 is not a list of at most 256 names/],
     ['allow_nic_tag = ["a b"]', /allow_nic_tag: "a b" is not the name of a nic_tag/],
     ["allow_nic_tag = [5]", /allow_nic_tag: expected a list of names/],
     ['forbid_property = ["quotas"]', /forbid_property: "quotas" is not a property.*"quota"/],
     ['forbid_property = ["brand"]', /forbid_property: "brand" is not a property/],
     ['forbid_property = ["disks.size"]', /forbid_property: "disks.size" is not a property/],
-    ['foreign_machines = "none"', /foreign_machines: "none" is none of change, read/],
+    ['foreign_machines = "none"', /foreign_machines: "none" is not one of change, read/],
     ["ram_max = 5", /unknown key "ram_max": did you mean "ram_mib_max"/],
   ];
   for (const [text, wanted] of refused) {

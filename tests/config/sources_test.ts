@@ -133,7 +133,7 @@ Deno.test("readConfig() names the nearest key, variable and flag for an unknown 
     'unknown flag "--slot": did you mean "--slots"?',
   ]);
   assertEquals(problems({ flags: { host: "simulate" } }), [
-    '--host: "simulate" is none of local, simulated, simulated:NAME and ssh://[user@]host[:port]: ' +
+    '--host: "simulate" is not one of local, simulated, simulated:NAME and ssh://[user@]host[:port]: ' +
     'did you mean "simulated"?',
   ]);
 });

@@ -329,7 +329,7 @@ outageTest(
     assertEquals(renewed.unknown, []);
     assertEquals(await again.jobs.claim(life, 9), { jobs: [], due: { kind: "none" } });
     assertEquals((await again.jobs.ready(life, 9, new Set())).jobs, []);
-    const words = "does not take an entry of the journal: no room for it";
+    const words = "rejects an entry of the journal: no room for it";
     await assertRejects(() => again.measures.check(), AgentError, words);
     assertEquals(namesOf(await present(other)), ["task 0"]);
     await take();

@@ -19,7 +19,13 @@ import {
   refusedBy,
 } from "../policy.ts";
 import { diskRelations, disks, PLACE_FOR_MEDIUM, refusedFor, withoutOther } from "./disk.ts";
-import { type MediaKind, type MediaRequest, mediaRequest, requestedKind } from "./media.ts";
+import {
+  BHYVE_BOOTS,
+  type MediaKind,
+  type MediaRequest,
+  mediaRequest,
+  requestedKind,
+} from "./media.ts";
 import { BRAND_OF, MEMORY_LIMITS, metadata, routes, settings, tags } from "./properties.ts";
 import { newNics, nicRelations, ROUTES_BY_NICS } from "./nic.ts";
 import { REFUSED_MACHINE_PROPERTIES } from "./refused_properties.ts";
@@ -134,7 +140,7 @@ const MEDIUM_FITS: Relation = {
     const brand = isJsonObject(machine) ? machine.brand : undefined;
     if (brand === "bhyve" && (boot === "disk" || kind === "disk")) {
       const found = boot === "disk" ? '"disk"' : "the image of a disk";
-      const words = `must be cd, found ${found}: a bhyve machine boots no image file`;
+      const words = `must be cd, found ${found}: ${BHYVE_BOOTS}`;
       findings.add(name, "Invalid", words, "boot_medium");
     }
   },

@@ -52,6 +52,9 @@ export function mediaKind(name: string): MediaKind | undefined {
   return Object.hasOwn(ENDINGS, ending) ? ENDINGS[ending] : undefined;
 }
 
+/** Why a bhyve machine is refused the image of a disk as its medium. */
+export const BHYVE_BOOTS = "bhyve boots only ISO images";
+
 /** The path of a medium inside its machine. Checked, since vmadm would accept a device of the host too. */
 export const mediumPath: Description<string> = worded(
   "the path of a medium in the zone, such as /name.iso",

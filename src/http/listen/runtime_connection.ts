@@ -97,7 +97,8 @@ export function runtimeServe(): ServeConnection {
     ? Reflect.get(inner, "serveHttpOnConnection")
     : undefined;
   if (typeof found !== "function") {
-    const message = `Cannot listen: Deno ${Deno.version.deno} cannot serve a single connection`;
+    const message = `Cannot listen: Deno ${Deno.version.deno} cannot serve a single connection, ` +
+      "expected Deno 2.6 to 2.9";
     throw new AgentError("internal", message);
   }
   // Its signature in Deno 2.6 to 2.9; tests use it.

@@ -129,6 +129,14 @@ export function asksForPage({ method, headers }: Request, path: string): boolean
     (headers.get("accept")?.includes("text/html") ?? false);
 }
 
+/** Characters of a path that an error shows. */
+const PATH_SHOWN_CHARS_MAX = 200;
+
+/** A path as errors show it. */
+export function quotedPath(path: string): string {
+  return JSON.stringify(path.slice(0, PATH_SHOWN_CHARS_MAX));
+}
+
 function callerIn({ token, stands }: BrowserSession): Caller {
   return { kind: "token", ...token, stands };
 }
@@ -140,7 +148,9 @@ function refuseBeyond(
   path: string,
 ): void {
   if (scope !== "read" || path === SESSION_PATH || !needsAdmin(method, path, headers)) return;
-  const message = `Cannot ${method} this: the scope of token ${name} is "read", expected "admin"`;
+  const message = `Cannot ${method} ${
+    quotedPath(path)
+  }: the scope of token ${name} is "read", expected "admin"`;
   throw new AgentError("forbidden", message, { about: { kind: "token", name } });
 }
 
@@ -151,8 +161,9 @@ function refuseBeyond(
 function refuseForged(session: BrowserSession, { method, headers }: Request, path: string): void {
   if (READING.includes(method) || (path === SESSION_PATH && method === "POST")) return;
   if (showsCsrf(session, headers.get(CSRF_HEADER) ?? undefined)) return;
-  const message = `Cannot ${method} this with a session: ${CSRF_HEADER} is missing or wrong, ` +
-    `expected csrf of GET ${SESSION_PATH}`;
+  const message =
+    `Cannot ${method} ${quotedPath(path)} with a session: ${CSRF_HEADER} is missing or ` +
+    `wrong, expected csrf of GET ${SESSION_PATH}`;
   throw new AgentError("forbidden", message);
 }
 

@@ -8,6 +8,7 @@
 
 import type { WorkflowUuid } from "../../domain/id.ts";
 import { HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
+import { BHYVE_BOOTS } from "../../domain/machine/media.ts";
 import { QUOTA_GIB_USUAL } from "../../domain/policy.ts";
 
 /**
@@ -43,17 +44,22 @@ const SETTLED_MACHINE = `const UNSETTLED = ["configured", "incomplete", "provisi
 const PREFLIGHT = `async function preflight(job, cb) {
   const uuid = job.params.uuid || job.uuid;
   const { machine, media: medium, boot } = job.params;
+  const refuse = (param, expected) => {
+    const value = job.params[param];
+    const found = value === undefined ? "missing" : JSON.stringify(value);
+    return cb("Cannot provision a machine: params." + param + " is " + found + ", expected " + expected);
+  };
   if (typeof machine !== "object" || machine === null) {
-    return cb("Cannot provision a machine: params.machine must be its description");
+    return refuse("machine", "a description");
   }
   if (typeof medium !== "object" || medium === null) {
-    return cb("Cannot provision a machine: params.media must name its medium");
+    return refuse("media", "an object that names the medium");
   }
   if (boot !== undefined && boot !== "cd" && boot !== "disk") {
-    return cb("Cannot provision a machine: params.boot must be cd or disk");
+    return refuse("boot", '"cd" or "disk"');
   }
   if (boot === "disk" && machine.brand === "bhyve") {
-    return cb("Cannot provision a machine: a bhyve machine boots no image file, only a cd");
+    return refuse("boot", '"cd": ${BHYVE_BOOTS}');
   }
   await info({ task: "preflight", message: "Checking that machine " + uuid + " can be made" });
   await vmadm.validate({ ...machine, uuid });
@@ -90,7 +96,7 @@ const FETCH_MEDIUM = `async function fetch_medium(job, cb) {
     }
   }
   if (job.params.machine.brand === "bhyve" && !medium.name.toLowerCase().endsWith(".iso")) {
-    return cb("Cannot boot a bhyve machine from " + medium.name + ": expected an ISO image");
+    return cb("Cannot boot a bhyve machine from " + medium.name + ": ${BHYVE_BOOTS}");
   }
   job.medium = medium;
   const mib = Math.ceil(medium.size / 1048576);

@@ -4,7 +4,7 @@
 
 import { dirname } from "@std/path";
 import { bytesOfBase64 } from "../../domain/bytes.ts";
-import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
+import { AgentError, ERROR_CODES, messageOf, systemReason } from "../../domain/error.ts";
 import { DAY_SECONDS, MS_PER_SECOND, type Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
 import { OTHERS } from "../../runtime/regular_file.ts";
@@ -165,9 +165,6 @@ export function indexTokenCheck({ path, read }: {
 
 const ANSWER_MS = 5_000;
 
-/** The answer to a caller without a required token. */
-const UNAUTHORIZED = 401;
-
 interface ListenPlaces {
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
   readonly socket: string | null;
@@ -191,7 +188,9 @@ export function agentCheck(places: ListenPlaces): HealthCheck {
           ...(client === undefined ? {} : { client }),
         });
         const text = await response.text();
-        if (response.status === UNAUTHORIZED) return ok(`${place}, which requires a token`);
+        if (response.status === ERROR_CODES.unauthorized.status) {
+          return ok(`${place}, which requires a token`);
+        }
         if (!response.ok) return { outcome: "fail", detail: `${place} answers ${response.status}` };
         const pid = /"pid":\s*(\d+)/.exec(text)?.[1] ?? "unknown";
         return ok(`${place}, pid ${pid}`);

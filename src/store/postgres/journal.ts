@@ -141,7 +141,7 @@ export class Journal {
   /** @throws {AgentError} `internal` while the database rejects an entry although it answers */
   requireTaken(): void {
     if (this.#untaken === undefined) return;
-    const words = `the database does not take an entry of the journal: ${this.#untaken}`;
+    const words = `the database rejects an entry of the journal: ${this.#untaken}`;
     throw new AgentError("internal", `Cannot claim jobs: ${words}`);
   }
 
