@@ -54,7 +54,7 @@ export async function openAccess(
   context.follow(["audit_file"], () => {});
   if (tls !== undefined) context.follow(["tls_cert", "tls_key"], () => {});
   const access: Access = {
-    wantsToken: (remote) => required || (beyond && remote?.transport !== "unix"),
+    requiresToken: (remote) => required || (beyond && remote?.transport !== "unix"),
     tokens: readableTokens(tokenFile, context),
     nowMs: () => performance.now(),
   };

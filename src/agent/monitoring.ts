@@ -1,7 +1,7 @@
 // Monitoring: /readyz checks store, disk, host and index; /metrics shows the meters, and values
 // read at that moment. Writes of jobs are counted here.
 
-import { whileThere } from "../domain/error.ts";
+import { undefinedWhileAway } from "../domain/error.ts";
 import { type Admission, sizeText } from "../domain/host.ts";
 import type { HostUuid } from "../domain/id.ts";
 import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
@@ -248,7 +248,7 @@ async function storeFamilies(sources: MetricSources): Promise<Family[]> {
   const { store, now } = sources;
   const at = now();
   const [jobs, measures, sync, mediaBytes] = await Promise.all([
-    whileThere(jobFamilies(sources)),
+    undefinedWhileAway(jobFamilies(sources)),
     store.measures.read(),
     store.index.lastSync(),
     store.media.bytes(),

@@ -3,7 +3,7 @@
 import { join } from "@std/path";
 import { policyOf, takingOf } from "../config/policy.ts";
 import type { Config } from "../config/settings.ts";
-import { AgentError, invalidArgument, isAway, whileThere } from "../domain/error.ts";
+import { AgentError, invalidArgument, isAway, undefinedWhileAway } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
 import { type HostUuid, type NewUuid, type WorkflowUuid } from "../domain/id.ts";
@@ -15,7 +15,7 @@ import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
-import { openSyncJournal } from "../mirror/sync/sync.ts";
+import { withoutEqualReports } from "../mirror/sync/sync.ts";
 import { VERSION } from "../runtime/executable.ts";
 import type { JobDeps } from "../runner/running_job.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
@@ -75,7 +75,7 @@ export async function openWatchedStore(
     return admissionOf(host);
   };
   const joinAgain = openJoining(context, join, broken);
-  const admission = await whileThere(join());
+  const admission = await undefinedWhileAway(join());
   if (admission === undefined) joinAgain();
   // Other agents refuse jobs by the policy that is registered.
   if (store.shared) context.follow(["policy"], joinAgain);
@@ -183,7 +183,7 @@ async function openStore(
   const emit = openEmitter(kept, log);
   const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
     void emit({ kind: "index", payload });
-  return { ...kept, index: openSyncJournal(kept.index, ended) };
+  return { ...kept, index: withoutEqualReports(kept.index, ended) };
 }
 
 /** What only a shared store needs. */

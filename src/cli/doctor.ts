@@ -8,7 +8,7 @@ import { loadConfig } from "../config/sources.ts";
 import { diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
 import { nearest } from "../domain/near_word.ts";
 import { cannot } from "./command/arguments.ts";
-import { objectsIn, readObject, textIn } from "./client/answer.ts";
+import { objectsAt, readObject, textIn } from "./client/answer.ts";
 import {
   asksRunning,
   type CommandEnd,
@@ -128,7 +128,7 @@ async function examineRunning(call: Invocation): Promise<ExitCode> {
   const path = "/agent/v1/doctor";
   const sent = await client.send({ method: "GET", path, deadlineMs: RUNNING_DEADLINE_MS });
   const answer = readObject(sent.body, "the findings");
-  const checks = objectsIn(answer, "checks").map((raw) => ({
+  const checks = objectsAt(answer, "checks").map((raw) => ({
     name: textIn(raw, "name") ?? "",
     raw,
   }));
@@ -151,7 +151,7 @@ function findingOf(raw: JsonObject): ShownFinding {
     detail: text(raw, "detail"),
     repaired: raw.repaired === true,
     fix: raw.fix === undefined ? undefined : text(raw, "fix"),
-    parts: objectsIn(raw, "parts").map((part) => ({
+    parts: objectsAt(raw, "parts").map((part) => ({
       name: text(part, "name"),
       ok: part.ok === true,
       detail: text(part, "detail"),

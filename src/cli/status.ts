@@ -2,9 +2,9 @@
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { addressText } from "./client/api_call.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./client/answer.ts";
+import { numberIn, objectsAt, readObject, textIn } from "./client/answer.ts";
 import type { Invocation, Noun } from "./command/command.ts";
-import { ageText, sizeText } from "./output/table.ts";
+import { ageText, sizeOrDash } from "./output/table.ts";
 
 const PATH = "/agent/v1/host";
 
@@ -29,7 +29,7 @@ export const STATUS: Noun = {
 };
 
 function show({ client, printer, terminal }: Invocation, host: JsonObject): void {
-  for (const warning of objectsIn(host, "warnings")) {
+  for (const warning of objectsAt(host, "warnings")) {
     const hint = textIn(warning, "hint") ?? "";
     const mark = { text: "warning:", style: "yellow" } as const;
     printer.marked(mark, ` ${textIn(warning, "message") ?? "-"}`);
@@ -61,13 +61,13 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
     ["index age", age],
     [
       "cache",
-      sizeText(numberIn(cache, "bytes")) + (max === undefined ? "" : ` of ${sizeText(max)}`),
+      sizeOrDash(numberIn(cache, "bytes")) + (max === undefined ? "" : ` of ${sizeOrDash(max)}`),
     ],
     [
       "disk",
       disk === undefined
         ? "unknown"
-        : `${sizeText(numberIn(disk, "free_bytes"))} free below ${textIn(disk, "folder") ?? "-"}`,
+        : `${sizeOrDash(numberIn(disk, "free_bytes"))} free below ${textIn(disk, "folder") ?? "-"}`,
     ],
     ["leftovers", String(numberIn(host, "leftovers") ?? "unknown")],
   ]);

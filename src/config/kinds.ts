@@ -293,7 +293,7 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** `host:port` or `[::1]:port`; `off` to listen on the socket only. misfitsOf() checks it against other settings. */
+/** `host:port` or `[::1]:port`; `off` to listen on the socket only. conflictsOf() checks it against other settings. */
 export const LISTEN: Kind<ListenAddress | null> = {
   placeholder: "HOST:PORT",
   text: (value) => value === null ? "off" : `${bracketed(value.hostname)}:${value.port}`,

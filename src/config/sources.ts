@@ -73,7 +73,7 @@ export function readConfig(sources: ConfigSources): Config {
   const limits = fill(TABLES.limits, table("limits"), place, read);
   const policy = fill(TABLES.policy, table("policy"), place, read);
   const config = { dev, ...fill(others, file, place, read), limits, policy };
-  for (const { setting, key, why } of misfitsOf(config)) {
+  for (const { setting, key, why } of conflictsOf(config)) {
     const message = `${settingText(setting.origin, key)}: ${why}`;
     errors.push({ field: key, code: "Invalid", message });
   }
@@ -278,7 +278,7 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
 }
 
 /** A setting that does not fit the others. */
-interface Misfit {
+interface SettingConflict {
   readonly setting: Setting<unknown>;
   readonly key: string;
   readonly why: string;
@@ -288,57 +288,57 @@ interface Misfit {
  * All settings that are valid alone but not together. Anyone who reaches the agent may run code as
  * root, so it must not listen where it cannot identify its callers.
  */
-function misfitsOf(config: Config): Misfit[] {
+function conflictsOf(config: Config): SettingConflict[] {
   return [
-    ...accessMisfits(config),
-    ...storeMisfits(config),
-    ...indexMisfits(config),
+    ...accessConflicts(config),
+    ...storeConflicts(config),
+    ...indexConflicts(config),
   ];
 }
 
-function accessMisfits(
+function accessConflicts(
   { listen, require_token, socket, socket_mode, tls_cert, tls_key }: Config,
-): Misfit[] {
-  const misfits: Misfit[] = [];
+): SettingConflict[] {
+  const conflicts: SettingConflict[] = [];
   if (listen.value === null && socket.value === null) {
     const why = "off leaves no way to call the agent: expected a socket as well";
-    misfits.push({ setting: listen, key: "listen", why });
+    conflicts.push({ setting: listen, key: "listen", why });
   }
   const noCert = tls_cert.value === null;
   const noKey = tls_key.value === null;
   if (listen.value !== null && !isLoopback(listen.value.hostname) && (noCert || noKey)) {
     const why = `${JSON.stringify(listen.value.hostname)} is not a loopback address: listening ` +
       "there needs TLS (tls_cert and tls_key) and a token (zonewright token create)";
-    misfits.push({ setting: listen, key: "listen", why });
+    conflicts.push({ setting: listen, key: "listen", why });
   } else if (noCert && !noKey) {
-    misfits.push({ setting: tls_key, key: "tls_key", why: "expected tls_cert as well" });
+    conflicts.push({ setting: tls_key, key: "tls_key", why: "expected tls_cert as well" });
   } else if (noKey && !noCert) {
-    misfits.push({ setting: tls_cert, key: "tls_cert", why: "expected tls_key as well" });
+    conflicts.push({ setting: tls_cert, key: "tls_cert", why: "expected tls_key as well" });
   }
   if (!socket_mode.value.endsWith("0") && !require_token.value) {
     const why =
       `${socket_mode.value} admits every user of the host: expected require_token as well`;
-    misfits.push({ setting: socket_mode, key: "socket_mode", why });
+    conflicts.push({ setting: socket_mode, key: "socket_mode", why });
   }
-  return misfits;
+  return conflicts;
 }
 
-function indexMisfits({ allow_http_index, index, index_token_file }: Config): Misfit[] {
-  const misfits: Misfit[] = [];
+function indexConflicts({ allow_http_index, index, index_token_file }: Config): SettingConflict[] {
+  const conflicts: SettingConflict[] = [];
   if (index.value?.startsWith("http://") && !allow_http_index.value) {
     const why = `${index.value} has no TLS: expected https, or allow_http_index as well`;
-    misfits.push({ setting: index, key: "index", why });
+    conflicts.push({ setting: index, key: "index", why });
   }
   if (index_token_file.value !== null && index.value?.startsWith("https:") !== true) {
     const why = "expected an https index: the token is sent nowhere else";
-    misfits.push({ setting: index_token_file, key: "index_token_file", why });
+    conflicts.push({ setting: index_token_file, key: "index_token_file", why });
   }
-  return misfits;
+  return conflicts;
 }
 
-function storeMisfits(
+function storeConflicts(
   { store, store_notices, store_password_file, store_ca_file, policy }: Config,
-): Misfit[] {
+): SettingConflict[] {
   if (store.value.kind === "postgres") return [];
   const why = "expected a store postgres:// as well";
   const { allow_workflow, allow_caller } = policy;

@@ -224,7 +224,7 @@ export function isAway(error: unknown): boolean {
 }
 
 /** The result of a call; undefined when it failed for such a reason. @throws any other error of the call */
-export async function whileThere<T>(call: Promise<T>): Promise<T | undefined> {
+export async function undefinedWhileAway<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
   } catch (error) {

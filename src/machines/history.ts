@@ -1,7 +1,7 @@
 // The jobs of one machine, found by their target. Any job may have that target, but only jobs of the
 // provisioning workflow create machines and say how they were made.
 
-import { AgentError, whileThere } from "../domain/error.ts";
+import { AgentError, undefinedWhileAway } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Job, JobFields } from "../domain/job/job.ts";
 import { isFinal, isUndoing, UNFINISHED } from "../domain/job/state.ts";
@@ -74,7 +74,7 @@ export async function historyOf(
 ): Promise<MachineHistory> {
   const reading = machineHistories.of([machineTarget(uuid)], WORKFLOWS);
   // Without its jobs, nobody knows whether a missing machine is about to be created.
-  const jobs = machine === null ? await reading : await whileThere(reading);
+  const jobs = machine === null ? await reading : await undefinedWhileAway(reading);
   return historyFrom(machine, jobs);
 }
 
@@ -86,7 +86,7 @@ export async function historiesOf(
   const targets = machines.map(({ machine }) => machineTarget(String(machine.uuid)));
   const jobs = targets.length === 0
     ? []
-    : await whileThere(machineHistories.of(targets, WORKFLOWS));
+    : await undefinedWhileAway(machineHistories.of(targets, WORKFLOWS));
   const byMachine = Map.groupBy(jobs ?? [], ({ machine_uuid }) => String(machine_uuid));
   return machines.map(({ machine }) =>
     historyFrom(machine, jobs && (byMachine.get(String(machine.uuid)) ?? []))

@@ -2,7 +2,7 @@
 // are about to create. Whatever the number of hosts, a page of it is a few reads of the store. Here too are the reports of
 // this host, for the lists of the others.
 
-import { whileThere } from "../domain/error.ts";
+import { undefinedWhileAway } from "../domain/error.ts";
 import type { HostUuid } from "../domain/id.ts";
 import { msBetween } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
@@ -130,17 +130,18 @@ export async function listAllMachines(
   const reported =
     await (reports === undefined
       ? { machines: [], count: 0 }
-      : whileThere(reportedBy(reports, filter, others)));
+      : undefinedWhileAway(reportedBy(reports, filter, others)));
   if (reported === undefined) {
     const listed = here.map((one) => listedMachine(one, staleHistory(one.machine)));
     return { listed, count: matching.length, stale: true };
   }
   const found = [...here, ...reported.machines];
   const known = matching.length + reported.count;
-  const making =
-    await (filter.state === undefined || filter.state === ABSENT
-      ? whileThere(store.machineHistories.making(WORKFLOWS.make, filter, after(known, found)))
-      : { jobs: [], count: 0 });
+  const making = await (filter.state === undefined || filter.state === ABSENT
+    ? undefinedWhileAway(
+      store.machineHistories.making(WORKFLOWS.make, filter, after(known, found)),
+    )
+    : { jobs: [], count: 0 });
   const histories = await historiesOf(found, store);
   const listed = found.flatMap((one, index) => {
     const history = histories[index];

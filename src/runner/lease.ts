@@ -1,5 +1,5 @@
 // The timing of a runner's lease: when it is renewed, when the store has been silent for too long, and whether the
-// process stood still because a signal stopped it or its host was suspended. In a standstill more time passes between
+// process was suspended, by a signal or with its host. In a standstill more time passes between
 // two readings of the clocks than any work takes, and another runner may have claimed the jobs.
 
 import type { Now } from "../domain/instant.ts";
@@ -12,11 +12,11 @@ const RENEW_SHARE = 1 / 3;
 /**
  * Share of a lease after which, in a shared store, guests are ended if it was not renewed: before others take the jobs.
  */
-const UNHEARD_SHARE = 2 / 3;
+const SILENT_SHARE = 2 / 3;
 /** Milliseconds between two readings of the clocks. */
 const CLOCK_LOOK_MS = 1_000;
 /** A standstill is at least this share of a lease: a lease that was renewed just before would soon expire. */
-const STOOD_SHARE = 1 / 2;
+const SUSPENDED_SHARE = 1 / 2;
 
 interface LeaseOptions {
   /** Milliseconds of a clock that never goes backwards; it may stand still while the host is suspended. */
@@ -30,9 +30,9 @@ interface LeaseOptions {
   /** Once it is aborted, renewals no longer restart the timer of silence, because the remaining jobs are ending. */
   readonly stopping: AbortSignal;
   /** Called after a standstill; the lease then counts as not renewed. */
-  readonly stood: () => void;
+  readonly suspended: () => void;
   /** Called when the store has been silent for too long. */
-  readonly unheard: () => void;
+  readonly silent: () => void;
 }
 
 /** Watches the clocks between start() and stop(). */
@@ -42,7 +42,7 @@ export class Lease {
   readonly renewMs: number;
   /** Monotonic milliseconds at which the latest successful renewal was sent. */
   #renewedAtMs = Number.NEGATIVE_INFINITY;
-  #unheard: ReturnType<typeof setTimeout> | undefined;
+  #silent: ReturnType<typeof setTimeout> | undefined;
   #looked: { readonly ms: number; readonly calendarMs: number } | undefined;
   #looks: ReturnType<typeof setInterval> | undefined;
   #waking: PromiseWithResolvers<void> | undefined;
@@ -59,7 +59,7 @@ export class Lease {
   }
 
   stop(): void {
-    clearTimeout(this.#unheard);
+    clearTimeout(this.#silent);
     clearInterval(this.#looks);
     this.#waking?.resolve();
   }
@@ -69,34 +69,34 @@ export class Lease {
   }
 
   /** Whether the store has been silent for so long that other hosts may take free jobs. */
-  get isUnheard(): boolean {
-    return this.#options.shared && this.#unheardInMs() <= 0;
+  get isSilent(): boolean {
+    return this.#options.shared && this.#silentInMs() <= 0;
   }
 
   /** Notes a renewal. @param atMs when it was sent, since the lease runs from then at the earliest */
   renewed(atMs: number): void {
     this.#renewedAtMs = atMs;
-    clearTimeout(this.#unheard);
-    const { shared, stopping, unheard } = this.#options;
+    clearTimeout(this.#silent);
+    const { shared, stopping, silent } = this.#options;
     if (!shared || stopping.aborted) return;
-    this.#unheard = setTimeout(unheard, Math.max(this.#unheardInMs(), 0));
+    this.#silent = setTimeout(silent, Math.max(this.#silentInMs(), 0));
   }
 
-  #unheardInMs(): number {
+  #silentInMs(): number {
     const { leaseMs, monotonicMs } = this.#options;
-    return this.#renewedAtMs + leaseMs * UNHEARD_SHARE - monotonicMs();
+    return this.#renewedAtMs + leaseMs * SILENT_SHARE - monotonicMs();
   }
 
   look(): void {
-    const { monotonicMs, now, leaseMs, stood } = this.#options;
+    const { monotonicMs, now, leaseMs, suspended } = this.#options;
     const [before, ms, calendarMs] = [this.#looked, monotonicMs(), Date.parse(now())];
     this.#looked = { ms, calendarMs };
     if (before === undefined) return;
-    const stoodMs = Math.max(ms - before.ms, calendarMs - before.calendarMs);
-    if (stoodMs < leaseMs * STOOD_SHARE) return;
+    const suspendedMs = Math.max(ms - before.ms, calendarMs - before.calendarMs);
+    if (suspendedMs < leaseMs * SUSPENDED_SHARE) return;
     this.#waking ??= Promise.withResolvers();
     this.#renewedAtMs = Number.NEGATIVE_INFINITY;
-    stood();
+    suspended();
   }
 
   /** After a standstill, waits until the store has been asked who holds the jobs. */

@@ -1,7 +1,7 @@
 // The runner: one job in each of its slots. It claims due jobs when it is notified of a new job, and otherwise by a
 // timer at the next due time. Notices may be lost; what the rows say decides.
 
-import { AgentError, unreachable, whileThere } from "../domain/error.ts";
+import { AgentError, undefinedWhileAway, unreachable } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
@@ -81,8 +81,8 @@ export class Runner {
       ...options,
       shared: options.store.shared,
       stopping: this.#stopping.signal,
-      stood: () => this.#stood(),
-      unheard: () => this.#endUnheard(),
+      suspended: () => this.#suspended(),
+      silent: () => this.#endForSilence(),
     });
   }
 
@@ -99,7 +99,7 @@ export class Runner {
   async start(): Promise<void> {
     this.#unfollow = this.#options.store.jobs.follow((notice) => this.#heard(notice));
     // A life that could not begin must learn what its host may claim before it claims.
-    this.#unsure = await whileThere(this.#begin()) === undefined;
+    this.#unsure = await undefinedWhileAway(this.#begin()) === undefined;
     this.#lease.start();
     this.#loop = this.#claimUntilStopped();
   }
@@ -167,14 +167,14 @@ export class Runner {
     if (!this.#options.store.shared) return;
     this.#lease.look();
     await this.#lease.asked();
-    if (!free || !this.#lease.isUnheard) return;
-    this.#endUnheard();
+    if (!free || !this.#lease.isSilent) return;
+    this.#endForSilence();
     throw new AgentError("aborted", "Cannot act for the job: the database does not answer");
   }
 
-  #stood(): void {
+  #suspended(): void {
     this.#options.log.warn("process was suspended: renewing the lease first");
-    this.#endUnheard();
+    this.#endForSilence();
     this.#notifier.notify();
   }
 
@@ -202,7 +202,7 @@ export class Runner {
   /** Fills the free slots. @returns milliseconds until the next check */
   async #claim(): Promise<number> {
     const { store: { jobs }, life, slots } = this.#options;
-    this.#endUnheard();
+    this.#endForSilence();
     if (!this.#begun) {
       const waitMs = await this.#begin();
       if (waitMs > 0) return waitMs;
@@ -340,8 +340,8 @@ export class Runner {
    * Ends the guests of free jobs when the store has been silent for too long, because other hosts may take these jobs.
    * The next renewal reports the jobs that no host took; their tasks run again without another counted start.
    */
-  #endUnheard(): void {
-    if (!this.#lease.isUnheard) return;
+  #endForSilence(): void {
+    if (!this.#lease.isSilent) return;
     const free = this.#running.filter((job) => job.free && !job.lost);
     if (free.length === 0) return;
     this.#options.log.error("tasks ended: the store does not answer", { jobs: free.length });

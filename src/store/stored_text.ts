@@ -37,8 +37,8 @@ export interface StoredText {
 export interface Showing {
   readonly wording: Wording;
   readonly now: Instant;
-  /** Whether each job is a text of its own, so that the secrets of each can be masked separately. */
-  readonly apart: boolean;
+  /** Whether the reader masks secrets: then each job is a text of its own, beside the names of its secrets. */
+  readonly masksSecrets: boolean;
 }
 
 /** A part of a list. */

@@ -301,7 +301,7 @@ Deno.test("machine console --listen shows the agent its token", () =>
         created_at: T0,
       };
       const access = {
-        wantsToken: () => true,
+        requiresToken: () => true,
         tokens: () => Promise.resolve([token]),
         nowMs: () => performance.now(),
       };

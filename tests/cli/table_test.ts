@@ -4,7 +4,7 @@ import {
   ageText,
   aheadText,
   durationText,
-  sizeText,
+  sizeOrDash,
   tableLines,
 } from "../../src/cli/output/table.ts";
 import { openScreen } from "./screen.ts";
@@ -44,7 +44,7 @@ Deno.test("ageText() names the largest whole unit", () => {
   assertEquals(aheadText("soon", now), "-");
 });
 
-Deno.test("durationText() and sizeText() use the units that people use", () => {
+Deno.test("durationText() and sizeOrDash() use the units that people use", () => {
   assertEquals([0.04, 9.94, 42.4, 185, 7810].map(durationText), [
     "0.0 s",
     "9.9 s",
@@ -52,7 +52,7 @@ Deno.test("durationText() and sizeText() use the units that people use", () => {
     "3 m 05 s",
     "2 h 10 m",
   ]);
-  assertEquals([631 * 1024 ** 2, 0, undefined, null].map(sizeText), ["631 MiB", "0 B", "-", "-"]);
+  assertEquals([631 * 1024 ** 2, 0, undefined, null].map(sizeOrDash), ["631 MiB", "0 B", "-", "-"]);
 });
 
 Deno.test("paintFor() paints on a window only, and not with NO_COLOR or TERM=dumb", () => {

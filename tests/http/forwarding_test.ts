@@ -61,7 +61,7 @@ async function withOther(
   const check = openCallCheck({ own, scope: "admin", book, nowMs: () => performance.now() });
   const peers = openPeers({ own, privateKey, authorities: [], book, reports, check });
   const access = {
-    wantsToken: () => false,
+    requiresToken: () => false,
     tokens: async () => [{
       name: "alice",
       scope: "read" as const,

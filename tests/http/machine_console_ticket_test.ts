@@ -102,7 +102,7 @@ async function withTickets(
       machines,
       limits: { ...DEFAULT_HTTP_LIMITS, ...changes },
       access: {
-        wantsToken: () => required,
+        requiresToken: () => required,
         tokens: () => Promise.resolve(tokens),
         nowMs: () => monotonic.ms,
       },

@@ -169,7 +169,11 @@ export async function withExample(
   const limits = { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] };
   // The example of a sign-in shows this one.
   const tokens = [await tokenOf("console", "admin", READ)];
-  const access = { wantsToken: () => false, tokens: () => Promise.resolve(tokens), nowMs: () => 0 };
+  const access = {
+    requiresToken: () => false,
+    tokens: () => Promise.resolve(tokens),
+    nowMs: () => 0,
+  };
   const changes = {
     access,
     wording,

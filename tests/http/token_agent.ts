@@ -23,7 +23,7 @@ export async function withTokens(
 ): Promise<void> {
   const tokens = [await tokenOf("reader", "read", READ), await tokenOf("boss", "admin", ADMIN)];
   const access: Access = {
-    wantsToken: () => required,
+    requiresToken: () => required,
     tokens: () => Promise.resolve(tokens),
     nowMs: () => 0,
   };

@@ -5,7 +5,7 @@ import { assert } from "@std/assert";
 import { CHECKSUM_FORMATS, listedHashes } from "../../src/decoder/work/checksums.ts";
 import { parseDigest } from "../../src/domain/digest.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { isIndexName, placeOf } from "../../src/domain/index/index_document.ts";
+import { indexPlaceOf, isIndexName } from "../../src/domain/index/index_document.ts";
 import { mediaKind, safeMediaName, unpackedName } from "../../src/domain/machine/media.ts";
 import { rangeValidator } from "../../src/mirror/media/partial.ts";
 import { parseRemote } from "../../src/mirror/web/allowed_hosts.ts";
@@ -55,7 +55,7 @@ const READERS: readonly ((text: string) => unknown)[] = [
   ),
   (text) => parseDigest(text, "digest"),
   isIndexName,
-  placeOf,
+  indexPlaceOf,
   rowsPlace,
   mediaKind,
   safeMediaName,

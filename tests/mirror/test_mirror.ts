@@ -5,7 +5,7 @@ import type { Decoders } from "../../src/decoder/pool.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { type Mirror, type MirrorDependencies, openMirror } from "../../src/mirror/mirror.ts";
-import { openSyncJournal } from "../../src/mirror/sync/sync.ts";
+import { withoutEqualReports } from "../../src/mirror/sync/sync.ts";
 import type { TimeLimits } from "../../src/mirror/web/time_limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -38,7 +38,7 @@ export async function withMirror(
   await withFolder(async (folder) => {
     await using server = openIndexServer(await fixtureFiles());
     const opened = await openSqliteStore(":memory:");
-    const store = { ...opened, index: openSyncJournal(opened.index) };
+    const store = { ...opened, index: withoutEqualReports(opened.index) };
     const waits: number[] = [];
     const clock = { now: "2026-11-20T12:00:00.000Z" };
     const cacheDir = join(folder, "cache");

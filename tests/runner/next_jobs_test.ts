@@ -17,7 +17,7 @@ const RULES: OrderRules = {
   unfinishedMax: 1_000,
   workflowBytesMax: 10_000,
   needsTasks: false,
-  showing: { wording: "document", now: T0, apart: false },
+  showing: { wording: "document", now: T0, masksSecrets: false },
 };
 function orderOf(number: number, fields: Partial<JobOrder> = {}): JobOrder {
   const { workflow, ...job } = jobOf(number);

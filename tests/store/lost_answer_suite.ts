@@ -177,7 +177,7 @@ const ordering = (fields: Partial<JobOrder>) => async (store: Store) => {
   const { workflow, ...job } = jobOf(1);
   await store.workflows.create(workflow);
   const order = { ...job, workflow_uuid: workflow.uuid, ...fields };
-  const showing = { wording: "document", now: T0, apart: false } as const;
+  const showing = { wording: "document", now: T0, masksSecrets: false } as const;
   const rules = { unfinishedMax: 9, workflowBytesMax: 9_999, needsTasks: false, showing };
   return async () => {
     const outcome = await store.jobs.order(order, rules);

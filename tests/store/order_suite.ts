@@ -11,7 +11,7 @@ import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, JOB, kindsOf, present, recordOf, type Test } from "./store_case.ts";
 import { at } from "../support/clocked_store.ts";
 
-const SHOWING = { wording: "document", now: T0, apart: false } as const;
+const SHOWING = { wording: "document", now: T0, masksSecrets: false } as const;
 const RULES: OrderRules = {
   unfinishedMax: 3,
   workflowBytesMax: 10_000,

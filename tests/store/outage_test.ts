@@ -28,7 +28,7 @@ const DEADLINE_MS = 2_000;
 const MACHINE = uuidOf<MachineUuid>(901);
 /** How a transaction ends that has written. */
 const COMMIT = "COMMIT\0";
-const SHOWING = { wording: "document", now: T0, apart: false } as const;
+const SHOWING = { wording: "document", now: T0, masksSecrets: false } as const;
 
 let folder: string;
 let server: PostgresServer;

@@ -9,7 +9,7 @@ import { jobOf, OTHER_RUNNER, RUNNER, T0, uuidOf, workflowOf } from "../support/
 import { register } from "./host_suite.ts";
 import { create, JOB, present, recordOf, type Test } from "./store_case.ts";
 
-const SHOWING: Showing = { wording: "document", now: T0, apart: false };
+const SHOWING: Showing = { wording: "document", now: T0, masksSecrets: false };
 export const FREE = { workflow: { ...workflowOf(), placement: "any" as const } };
 
 /** A job as its answer shows it. */

@@ -268,7 +268,7 @@ fleetTest(
     const texts = await one.jobs.texts({ host: OTHER }, { limit: 5 }, {
       wording: "document",
       now: GONE,
-      apart: true,
+      masksSecrets: true,
     });
     assertEquals(texts.entries, 1);
     assertEquals(

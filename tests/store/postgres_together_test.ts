@@ -16,7 +16,7 @@ const RULES: OrderRules = {
   unfinishedMax: 1_000,
   workflowBytesMax: 10_000,
   needsTasks: false,
-  showing: { wording: "document", now: T0, apart: false },
+  showing: { wording: "document", now: T0, masksSecrets: false },
 };
 /** No text of the server may contain it. */
 const NUL = "\0";

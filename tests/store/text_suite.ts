@@ -15,7 +15,7 @@ import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../supp
 import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 import { at, claimJobs } from "../support/clocked_store.ts";
 
-const DOCUMENT = { wording: "document", now: T0, apart: false } as const;
+const DOCUMENT = { wording: "document", now: T0, masksSecrets: false } as const;
 const AWKWARD = {
   'q"uote\\': "ü☃😀\u0001\u2028",
   "10": 1,
@@ -54,16 +54,16 @@ async function assertTexts(
   const masked = jobs.map((job) =>
     JSON.stringify({ ...jobOnWire({ ...job, params: {} }, wording, now), params: job.params })
   );
-  for (const apart of [true, false]) {
+  for (const masksSecrets of [true, false]) {
     const read: string[] = [];
     let place: { before?: number } = {};
     for (let last = false; !last;) {
-      const page = await store.jobs.texts({}, { limit: 3, ...place }, { ...showing, apart });
+      const page = await store.jobs.texts({}, { limit: 3, ...place }, { ...showing, masksSecrets });
       for (const text of page.texts) read.push(await textOf(text));
       if (page.place !== undefined) place = { before: page.place };
       last = page.last;
     }
-    assertEquals(`[${read.join(",")}]`, `[${(apart ? masked : wires).join(",")}]`);
+    assertEquals(`[${read.join(",")}]`, `[${(masksSecrets ? masked : wires).join(",")}]`);
   }
 }
 

@@ -13,7 +13,7 @@ const RULES: OrderRules = {
   unfinishedMax: 100,
   workflowBytesMax: 10_000,
   needsTasks: false,
-  showing: { wording: "document", now: T0, apart: false },
+  showing: { wording: "document", now: T0, masksSecrets: false },
 };
 
 function orderOf(number: number, fields: Partial<JobOrder> = {}): JobOrder {

@@ -41,7 +41,7 @@ export function numberIn(object: JsonObject, key: string): number | undefined {
 }
 
 /** The members of a list that are objects; none when there is no list. */
-export function objectsIn(object: JsonObject, key: string): JsonObject[] {
+export function objectsAt(object: JsonObject, key: string): JsonObject[] {
   const value = object[key];
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }

@@ -8,7 +8,7 @@ import type { JsonObject } from "../../domain/json.ts";
 import { cannot } from "../command/arguments.ts";
 import { confirmed, type Invocation, YES_FLAG } from "../command/command.ts";
 import { ageText, type ItemColumn } from "../output/table.ts";
-import { numberIn, objectsIn, readObject, readObjects, textIn } from "./answer.ts";
+import { numberIn, objectsAt, readObject, readObjects, textIn } from "./answer.ts";
 import type { Client } from "./client.ts";
 
 /** Characters of a uuid shown in a list, if they are unique there. */
@@ -64,7 +64,7 @@ export async function jobNamed(call: Invocation, word: string): Promise<NamedThi
   if (!isBeginning(folded)) throw unknown("job", word);
   const query = new URLSearchParams({ uuid: folded, limit: String(CANDIDATES_MAX) });
   const page = readObject(await call.client.get(`/agent/v1/jobs?${query}`), "the jobs");
-  return onlyOne(call, "job", word, objectsIn(page, "jobs"));
+  return onlyOne(call, "job", word, objectsAt(page, "jobs"));
 }
 
 /** `/jobs/` and the job that the first operand names. @throws {AgentError} as jobNamed() */

@@ -10,7 +10,7 @@ import {
   loadConfig,
   originText,
 } from "../../config/sources.ts";
-import { objectsIn, readObject, textIn } from "../client/answer.ts";
+import { objectsAt, readObject, textIn } from "../client/answer.ts";
 import {
   asksRunning,
   type Command,
@@ -81,7 +81,7 @@ async function showRunning(call: Invocation): Promise<void> {
   const answer = readObject(sent.body, "the settings");
   showLines(
     call,
-    objectsIn(answer, "settings").map((setting) => ({
+    objectsAt(answer, "settings").map((setting) => ({
       name: textIn(setting, "name") ?? "-",
       value: setting.value ?? null,
       text: textIn(setting, "text") ?? "-",

@@ -5,7 +5,7 @@
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { Notifier } from "../../runtime/waiting.ts";
-import { numberIn, objectsIn, readObject } from "../client/answer.ts";
+import { numberIn, objectsAt, readObject } from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
 import { type EventOptions, events } from "../client/events.ts";
 
@@ -133,7 +133,7 @@ export function followNews(
         try {
           const page = await readPage(client, job_uuid, seen, signal);
           if (page.more === true) gap = true;
-          return objectsIn(page, "lines");
+          return objectsAt(page, "lines");
         } catch (error) {
           gap = true;
           throw error;

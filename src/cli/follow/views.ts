@@ -9,7 +9,7 @@ import {
   type Step,
   type StepProgress,
 } from "../job/answer.ts";
-import { cut, durationText, momentText, sizeText } from "../output/table.ts";
+import { cut, durationText, momentText, sizeOrDash } from "../output/table.ts";
 import { textIn } from "../client/answer.ts";
 import {
   bar,
@@ -190,7 +190,7 @@ function stateText(job: JobAnswer): string {
 
 /** `copy 158 MiB / 631 MiB`. */
 function progressText({ phase, done, total }: StepProgress): string {
-  return `${phase} ${sizeText(done)}${total === undefined ? "" : ` / ${sizeText(total)}`}`;
+  return `${phase} ${sizeOrDash(done)}${total === undefined ? "" : ` / ${sizeOrDash(total)}`}`;
 }
 
 const FRAMES = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];
@@ -295,7 +295,7 @@ function motionLine(motion: Motion, frame: string, width: number): string {
   const words = [progressText(progress)];
   if (total > 0) words.push(`${Math.floor((100 * done) / total)} %`);
   const rate = bytesPerSecond(samples);
-  if (rate !== undefined) words.push(`${sizeText(Math.round(rate))}/s`);
+  if (rate !== undefined) words.push(`${sizeOrDash(Math.round(rate))}/s`);
   if (rate !== undefined && done < total) words.push(`eta ${durationText((total - done) / rate)}`);
   const line = [name, ...words].join("  ");
   // The bar repeats the numbers, so it is dropped first.

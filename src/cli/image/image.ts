@@ -3,14 +3,14 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, textCell, textIn } from "../client/answer.ts";
+import { numberIn, objectsAt, readObject, textCell, textIn } from "../client/answer.ts";
 import type { Command, CommandEnd, Invocation, Noun } from "../command/command.ts";
 import { indexPairs, noteEmptyIndex, problemLines, SYNC } from "./sync.ts";
 import { nearest } from "../../domain/near_word.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { limitOf } from "../job/selection.ts";
 import type { Printer } from "../output/printer.ts";
-import { type ItemColumn, sizeText } from "../output/table.ts";
+import { type ItemColumn, sizeOrDash } from "../output/table.ts";
 import type { Client, Sent } from "../client/client.ts";
 
 const FIND_LIMIT = 100;
@@ -105,7 +105,7 @@ async function findImages(call: Invocation, query: URLSearchParams): Promise<voi
     if (next !== undefined) query.set("after", next);
     const sent = await client.send({ method: "GET", path: `/agent/v1/images?${query}` });
     const page = readObject(sent.body, "the images");
-    images.push(...objectsIn(page, "images"));
+    images.push(...objectsAt(page, "images"));
     count = Number(sent.headers.get("x-count"));
     next = textIn(page, "next");
   } while (next !== undefined && images.length < limit);
@@ -128,7 +128,7 @@ const ARTIFACT_COLUMNS: readonly ItemColumn<ShownFile>[] = [
   { head: "ARCH", cell: ({ artifact }) => textCell("arch")(artifact) },
   { head: "FORMAT", cell: ({ artifact }) => textCell("format")(artifact) },
   { head: "PACKED", wide: true, cell: ({ artifact }) => textCell("compression")(artifact) },
-  { head: "SIZE", right: true, cell: ({ artifact }) => sizeText(numberIn(artifact, "size")) },
+  { head: "SIZE", right: true, cell: ({ artifact }) => sizeOrDash(numberIn(artifact, "size")) },
 ];
 
 function imageTable(printer: Printer, images: readonly JsonObject[]): void {
@@ -153,7 +153,7 @@ async function noteNoImages(
   const wanted = query.get("distro");
   if (wanted !== null) {
     const list = readObject(await client.get("/v1/index.json"), "the distros");
-    const ids = objectsIn(list, "distros").flatMap((distro) => textIn(distro, "id") ?? []);
+    const ids = objectsAt(list, "distros").flatMap((distro) => textIn(distro, "id") ?? []);
     if (!ids.includes(wanted)) {
       printer.note(`no distro has the id ${JSON.stringify(wanted)}${nearest(wanted, ids)}`);
       return;
@@ -242,7 +242,7 @@ function distroTable(printer: Printer, document: JsonObject): void {
     { head: "DISTRO", cell: textCell("id") },
     { head: "NAME", flexible: true, cell: textCell("name") },
     { head: "FAMILY", cell: textCell("os_family") },
-  ], objectsIn(document, "distros"));
+  ], objectsAt(document, "distros"));
 }
 
 function releaseTable(printer: Printer, document: JsonObject): void {
@@ -254,12 +254,12 @@ function releaseTable(printer: Printer, document: JsonObject): void {
       cell: ({ aliases }) => Array.isArray(aliases) ? aliases.join(", ") : "",
     },
     { head: "END OF LIFE", cell: textCell("eol_date") },
-  ], objectsIn(document, "releases"));
+  ], objectsAt(document, "releases"));
 }
 
 function filesOf(document: JsonObject): ShownFile[] {
-  return objectsIn(document, "builds").flatMap((build) =>
-    objectsIn(build, "artifacts").map((artifact) => ({ build, artifact }))
+  return objectsAt(document, "builds").flatMap((build) =>
+    objectsAt(build, "artifacts").map((artifact) => ({ build, artifact }))
   );
 }
 
@@ -292,11 +292,11 @@ function showFile(printer: Printer, { build, artifact }: ShownFile): void {
   printer.pairs([
     ["build", textIn(build, "build") ?? "-"],
     ["file", words.join(" ")],
-    ["size", sizeText(numberIn(artifact, "size"))],
-    ...objectsIn(artifact, "locations").map((location) =>
+    ["size", sizeOrDash(numberIn(artifact, "size"))],
+    ...objectsAt(artifact, "locations").map((location) =>
       [textIn(location, "kind") ?? "url", textIn(location, "url") ?? "-"] as const
     ),
-    ...objectsIn(integrity, "digests").map((digest) =>
+    ...objectsAt(integrity, "digests").map((digest) =>
       [
         textIn(digest, "algorithm") ?? "-",
         textIn(digest, "value") ?? "-",

@@ -5,7 +5,7 @@ import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";
 import type { ApiCall } from "../client/api_call.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
+import { numberIn, objectsAt, readObject, textIn } from "../client/answer.ts";
 import type { Client, Sent } from "../client/client.ts";
 import { usageError } from "../command/arguments.ts";
 import {
@@ -16,7 +16,7 @@ import {
   type Invocation,
 } from "../command/command.ts";
 import { timeoutMsOf } from "../follow/follow.ts";
-import { ageText, cut, sizeText } from "../output/table.ts";
+import { ageText, cut, sizeOrDash } from "../output/table.ts";
 import {
   bar,
   canMove,
@@ -137,16 +137,16 @@ function previewed(call: Invocation, preview: JsonObject): ExitCode {
     printer.document(preview);
     return ended(call, preview);
   }
-  const changes = objectsIn(preview, "changes");
+  const changes = objectsAt(preview, "changes");
   for (const one of changes) {
-    const size = sizeText(numberIn(one, "bytes"));
+    const size = sizeOrDash(numberIn(one, "bytes"));
     printer.data(`${textIn(one, "change") ?? "?"} ${textIn(one, "document") ?? "-"}  ${size}`);
   }
   const count = (name: string) => numberIn(preview, name) ?? 0;
   const more = count("added") + count("changed") + count("removed") - changes.length;
   if (more > 0) printer.data(`... and ${more} more`);
-  const put = sizeText(numberIn(preview, "bytes_put"));
-  const removed = sizeText(numberIn(preview, "bytes_removed"));
+  const put = sizeOrDash(numberIn(preview, "bytes_put"));
+  const removed = sizeOrDash(numberIn(preview, "bytes_removed"));
   printer.data(
     `${textIn(preview, "outcome") ?? "-"}: ${count("added")} to add, ${
       count("changed")
@@ -222,7 +222,7 @@ function countsOf(progress: JsonObject): { done: number; total: number } {
 function textOf(progress: JsonObject): string {
   const { done, total } = countsOf(progress);
   const phase = textIn(progress, "phase") ?? "syncing";
-  return [PHASES[phase] ?? phase, `${done} of ${total}`, sizeText(numberIn(progress, "bytes"))]
+  return [PHASES[phase] ?? phase, `${done} of ${total}`, sizeOrDash(numberIn(progress, "bytes"))]
     .join("  ");
 }
 
@@ -261,7 +261,7 @@ function progressText({ progress }: JsonObject): string {
 
 /** One line for each document that was refused or not reached. */
 export function problemLines(sync: JsonObject): string[] {
-  return objectsIn(sync, "problems").map(problemLine);
+  return objectsAt(sync, "problems").map(problemLine);
 }
 
 /** `v1/distros/a/index.json $.id: must be "a" as in its path, found b; the previous one stays`. */

@@ -5,7 +5,7 @@ import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../domain/job/wire.ts";
 import { maskedJson } from "../../domain/masking.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
+import { numberIn, objectsAt, readObject, textIn } from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
 import type { Printer } from "../output/printer.ts";
 import { durationText } from "../output/table.ts";
@@ -146,15 +146,15 @@ export function failedStep(job: JobAnswer): Step | undefined {
 }
 
 function stepsOf(raw: JsonObject, phase: Phase, execution: string): Step[] {
-  const tasks = objectsIn(raw, phase);
-  const results = objectsIn(raw, `${phase}_results`);
+  const tasks = objectsAt(raw, phase);
+  const results = objectsAt(raw, `${phase}_results`);
   const ended = results.map((result, index) => {
     const waits = execution === "waiting" && result.error === "wait" &&
       index === results.length - 1;
     return endedStep(result, tasks[index], waits);
   });
   if (ended.some((step) => step.state === "failed")) return ended;
-  const chainFailed = objectsIn(raw, "chain_results").some((one) => failure(one) !== undefined);
+  const chainFailed = objectsAt(raw, "chain_results").some((one) => failure(one) !== undefined);
   const runs = execution === "running" && (phase === "chain" || phase === "onerror" && chainFailed);
   const open = tasks.slice(results.length).map((task, index): Step => ({
     name: nameOf(task),

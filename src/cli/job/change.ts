@@ -4,7 +4,7 @@
 import { type Execution, UNFINISHED } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import type { ApiCall } from "../client/api_call.ts";
-import { objectsIn, readObject, readObjects, textIn } from "../client/answer.ts";
+import { objectsAt, readObject, readObjects, textIn } from "../client/answer.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import {
   type Command,
@@ -116,9 +116,9 @@ interface Report {
 const NOTHING: Report = { changed: [], refused: new Map(), more: false };
 
 function takeAnswer(answer: JsonObject, { done }: JobsChange, report: Report): number {
-  const changed = objectsIn(answer, done);
+  const changed = objectsAt(answer, done);
   report.changed.push(...changed);
-  for (const one of objectsIn(answer, "refused")) {
+  for (const one of objectsAt(answer, "refused")) {
     report.refused.set(textIn(one, "uuid") ?? "", one);
   }
   report.more = answer.more === true;

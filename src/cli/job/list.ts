@@ -2,7 +2,7 @@
 
 import { nearest } from "../../domain/near_word.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { isPassing, numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
+import { isPassing, numberIn, objectsAt, readObject, textIn } from "../client/answer.ts";
 import { type Arguments, cannot } from "../command/arguments.ts";
 import {
   type Command,
@@ -173,7 +173,7 @@ async function readSummaries(
     query.set("limit", String(Math.min(limit - jobs.length, PAGE_MAX)));
     const sent = await client.send({ method: "GET", path: `/agent/v1/jobs?${query}` });
     const page = readObject(sent.body, "the jobs");
-    jobs.push(...objectsIn(page, "jobs"));
+    jobs.push(...objectsAt(page, "jobs"));
     const next = textIn(page, "next");
     if (next === undefined) return { jobs, more: "none" };
     if (jobs.length >= limit) return { jobs, more: "shown" };

@@ -2,7 +2,7 @@
 // next. For a job that has not failed: what it is doing or waiting for.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { numberCell, numberIn, objectsIn, readObject, textCell, textIn } from "../client/answer.ts";
+import { numberCell, numberIn, objectsAt, readObject, textCell, textIn } from "../client/answer.ts";
 import { shellQuoted } from "../client/api_call.ts";
 import { jobNamed } from "../client/named.ts";
 import type { Command, Invocation } from "../command/command.ts";
@@ -75,7 +75,7 @@ function hintsOf(summary: JsonObject, job: JobAnswer): Next[] {
         return [["machine leftovers", "shows what is left, and when it is tried again"], again];
       }
       // Its onerror chain may have undone what the earlier tasks made.
-      const undone = objectsIn(job.raw, "onerror_results").length > 0;
+      const undone = objectsAt(job.raw, "onerror_results").length > 0;
       if (index === 0 || undone || textIn(task, "phase") !== "chain") return [again];
       const from: Next = [`job retry ${uuid} --from ${index} --follow`, "goes on at this task"];
       return [from, again];
@@ -129,7 +129,7 @@ export const WHY: Command = {
     const job = await client.get(`/jobs/${uuid}`);
     const why = whyOf(readObject(sent.body, "the job"), job);
     const path = `/agent/v1/jobs/${uuid}/log?last=${LINES_READ}`;
-    const lines = linesOf(why, objectsIn(readObject(await client.get(path), "the log"), "lines"));
+    const lines = linesOf(why, objectsAt(readObject(await client.get(path), "the log"), "lines"));
     if (printer.json) {
       const hints = why.hints.map(([command, does]) => ({
         command: `zonewright ${command}`,
@@ -172,7 +172,7 @@ function showWhy(
     ["created", `${ageText(textIn(summary, "created_at"), nowMs)} ago`],
     ...(duration === undefined ? [] : [["duration", durationText(duration)] as const]),
   ]);
-  const attempts = objectsIn(summary, "attempts");
+  const attempts = objectsAt(summary, "attempts");
   // The errors of single attempts are above, in full.
   if (attempts.length > why.job.steps.filter(({ state }) => state === "failed").length) {
     printer.data("");

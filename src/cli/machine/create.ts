@@ -2,7 +2,7 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/answer.ts";
+import { numberIn, objectsAt, readObject, textIn } from "../client/answer.ts";
 import {
   type Command,
   type CommandEnd,
@@ -34,7 +34,7 @@ import {
   typedDigest,
   typedMedium,
 } from "../command/typed_value.ts";
-import { sizeText } from "../output/table.ts";
+import { sizeOrDash } from "../output/table.ts";
 import { MACHINE_REQUEST_KEYS } from "../../domain/machine/machine.ts";
 
 /** The flags that name a medium; exactly one of them is given. */
@@ -304,11 +304,11 @@ function showDryRun({ printer }: Invocation, checked: JsonObject): ExitCode {
     ["brand", textIn(machine, "brand") ?? "-"],
     ["ram", ram === undefined ? "as vmadm chooses" : `${ram} MiB`],
     ["medium", textIn(medium, "name") ?? "unknown"],
-    ["size", sizeText(size)],
+    ["size", sizeOrDash(size)],
     ["boot", textIn(checked, "boot") ?? "-"],
     ["result", possible ? "would be made; nothing was made" : "would be refused"],
   ]);
-  for (const problem of objectsIn(checked, "problems")) {
+  for (const problem of objectsAt(checked, "problems")) {
     printer.data(`problem: ${textIn(problem, "message") ?? ""}`);
   }
   const { unchecked } = checked;

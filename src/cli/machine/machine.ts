@@ -29,7 +29,7 @@ import { CREATE } from "./create.ts";
 import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import { executionWord, noteAbsent } from "../job/answer.ts";
-import { ageText, sizeText, spanText } from "../output/table.ts";
+import { ageText, sizeOrDash, spanText } from "../output/table.ts";
 import { stateStyle } from "../output/terminal.ts";
 
 interface Action {
@@ -282,7 +282,7 @@ function disksText({ disks }: JsonObject): string {
     textIn(disk, "media") === "cdrom" ? [] : [numberIn(disk, "size") ?? 0]
   );
   if (sizes.length === 0) return "-";
-  const text = sizeText(sizes.reduce((sum, size) => sum + size, 0) * BYTES_PER_MIB);
+  const text = sizeOrDash(sizes.reduce((sum, size) => sum + size, 0) * BYTES_PER_MIB);
   return sizes.length === 1 ? text : `${text} (${sizes.length})`;
 }
 

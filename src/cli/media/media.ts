@@ -4,7 +4,7 @@ import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import {
   numberIn,
-  objectsIn,
+  objectsAt,
   readObject,
   readObjects,
   textCell,
@@ -23,7 +23,7 @@ import {
 } from "../command/command.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import type { JobAnswer } from "../job/answer.ts";
-import { sizeText } from "../output/table.ts";
+import { sizeOrDash } from "../output/table.ts";
 import { CHECK_LEVELS } from "../../domain/digest.ts";
 import { MEDIA_COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";
 import { UPLOAD } from "./upload.ts";
@@ -164,7 +164,7 @@ async function list({ client, printer }: Invocation): Promise<CommandEnd> {
   if (printer.json) return printer.document(library);
   printer.table([
     { head: "NAME", flexible: true, cell: textCell("name") },
-    { head: "SIZE", right: true, cell: (file) => sizeText(numberIn(file, "size")) },
+    { head: "SIZE", right: true, cell: (file) => sizeOrDash(numberIn(file, "size")) },
     {
       head: "KIND",
       cell: (file) => textCell("kind")(file) + (textIn(file, "problem") === undefined ? "" : "!"),
@@ -181,16 +181,16 @@ async function list({ client, printer }: Invocation): Promise<CommandEnd> {
       wide: true,
       cell: ({ used_by }) => String(Array.isArray(used_by) ? used_by.length : 0),
     },
-  ], objectsIn(library, "files"));
-  for (const folder of objectsIn(library, "folders")) {
+  ], objectsAt(library, "files"));
+  for (const folder of objectsAt(library, "folders")) {
     const problem = textIn(folder, "problem");
     if (problem !== undefined) printer.note(`${textIn(folder, "path")}: ${problem}`);
   }
   if (library.truncated === true) printer.note("There are more files than are listed.");
   const cache = isJsonObject(library.cache) ? library.cache : {};
   const max = numberIn(cache, "bytes_max");
-  const bound = max === undefined ? "no bound" : `of ${sizeText(max)}`;
-  printer.note(`cache: ${sizeText(numberIn(cache, "bytes"))}, ${bound}`);
+  const bound = max === undefined ? "no bound" : `of ${sizeOrDash(max)}`;
+  printer.note(`cache: ${sizeOrDash(numberIn(cache, "bytes"))}, ${bound}`);
 }
 
 /** Hexadecimal digits of a digest in a table; --json shows all of them. */
@@ -272,7 +272,7 @@ function severalDigests(digest: string, files: readonly JsonObject[]): AgentErro
     field: "digest",
     code: "Invalid" as const,
     message: `${textIn(file, "digest")}  ${textIn(file, "name")}, ${
-      sizeText(numberIn(file, "size"))
+      sizeOrDash(numberIn(file, "size"))
     }`,
   }));
   const message =
@@ -325,7 +325,7 @@ async function showMedium({ client, printer }: Invocation, job: JobAnswer): Prom
   printer.pairs([
     ["digest", textIn(medium, "digest") ?? "-"],
     ["file", textIn(medium, "path") ?? "-"],
-    ["size", sizeText(numberIn(medium, "size"))],
+    ["size", sizeOrDash(numberIn(medium, "size"))],
     ["check", textIn(medium, "level") ?? "-"],
   ]);
 }

@@ -12,7 +12,7 @@ import { answerError, readObject, textIn } from "../client/answer.ts";
 import { cannot } from "../command/arguments.ts";
 import { type Command, type CommandEnd, EXIT, type Invocation } from "../command/command.ts";
 import { typedDigest } from "../command/typed_value.ts";
-import { sizeText } from "../output/table.ts";
+import { sizeOrDash } from "../output/table.ts";
 import { bar, canMove, CLEAR_LINE, type Terminal } from "../output/terminal.ts";
 
 const READ_BYTES = 256 * 1024;
@@ -175,7 +175,7 @@ async function sendAll(
       await forget(call, `${path}?unfinished=true`);
       offset = 0;
     } else if (offset > 0) {
-      printer.note(`${sizeText(offset)} of ${sizeText(file.size)} already uploaded: resuming`);
+      printer.note(`${sizeOrDash(offset)} of ${sizeOrDash(file.size)} already uploaded: resuming`);
     }
     tries = offset > furthest ? 1 : tries + 1;
     furthest = Math.max(furthest, offset);
@@ -290,7 +290,7 @@ function progressOf(terminal: Terminal, doing: string, total: number): (done: nu
     if (done < total && terminal.nowMs() - drawnMs < PROGRESS_MS) return;
     drawnMs = terminal.nowMs();
     const share = `${bar(done / total)} ${Math.floor(100 * done / total)} %`;
-    terminal.err(`${CLEAR_LINE}${doing} ${share} of ${sizeText(total)}`);
+    terminal.err(`${CLEAR_LINE}${doing} ${share} of ${sizeOrDash(total)}`);
     if (done >= total) clearProgress(terminal);
   };
 }

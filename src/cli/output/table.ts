@@ -3,7 +3,7 @@
 
 import { type Paint, printable, type Style } from "./terminal.ts";
 import { DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
-import { sizeText as bytesText } from "../../domain/host.ts";
+import { sizeText } from "../../domain/host.ts";
 
 /** One column: its head, and how its cells are laid out. */
 interface Column {
@@ -160,8 +160,8 @@ export function durationText(seconds: number): string {
 }
 
 /** Bytes in binary units, such as `631 MiB`; `-` when the number is not known. */
-export function sizeText(bytes: number | null | undefined): string {
-  return bytes === null || bytes === undefined ? "-" : bytesText(bytes);
+export function sizeOrDash(bytes: number | null | undefined): string {
+  return bytes === null || bytes === undefined ? "-" : sizeText(bytes);
 }
 
 /** `18:30:02` of the caller's day, preceded by its date unless that is today. */

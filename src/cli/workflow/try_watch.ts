@@ -7,7 +7,7 @@ import type { Resume } from "../../domain/job/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { maskedJson } from "../../domain/masking.ts";
 import type { Trial } from "../../trial/trial.ts";
-import { numberIn, objectsIn, textCell, textIn } from "../client/answer.ts";
+import { numberIn, objectsAt, textCell, textIn } from "../client/answer.ts";
 import type { FollowView } from "../follow/views.ts";
 import {
   elapsedSeconds,
@@ -114,7 +114,7 @@ function openLongWarning(note: FollowView["note"]): (job: JobAnswer, nowMs: numb
 
 /** Seconds for one run of a task, by its name; undefined when it has no such limit. */
 function timeoutOf(job: JsonObject, name: string): number | undefined {
-  const tasks = PHASES.flatMap((phase) => objectsIn(job, phase));
+  const tasks = PHASES.flatMap((phase) => objectsAt(job, phase));
   const task = tasks.find((one) => one.name === name || one.uuid === name);
   return task === undefined ? undefined : numberIn(task, "timeout");
 }
@@ -153,7 +153,7 @@ export function showTrial(printer: Printer, end: TrialEnd): void {
     ["state", job.execution],
     ...(seconds === undefined ? [] : [["elapsed", durationText(seconds)] as const]),
   ]);
-  const results = PHASES.flatMap((phase) => objectsIn(job.raw, `${phase}_results`));
+  const results = PHASES.flatMap((phase) => objectsAt(job.raw, `${phase}_results`));
   if (results.length > 0) {
     printer.data("");
     printer.table([

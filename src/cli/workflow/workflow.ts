@@ -3,7 +3,7 @@
 import type { JsonObject } from "../../domain/json.ts";
 import {
   numberIn,
-  objectsIn,
+  objectsAt,
   readObject,
   readObjects,
   textCell,
@@ -51,8 +51,8 @@ const LIST: Command = {
     printer.table([
       uuidColumn("UUID", workflows),
       { head: "NAME", flexible: true, cell: textCell("name") },
-      { head: "TASKS", right: true, cell: (one) => String(objectsIn(one, "chain").length) },
-      { head: "ON ERROR", right: true, cell: (one) => String(objectsIn(one, "onerror").length) },
+      { head: "TASKS", right: true, cell: (one) => String(objectsAt(one, "chain").length) },
+      { head: "ON ERROR", right: true, cell: (one) => String(objectsAt(one, "onerror").length) },
       { head: "TIMEOUT", right: true, cell: timeoutText },
     ], workflows);
     if (workflows.length === 0) {
@@ -89,7 +89,7 @@ const GET: Command = {
       ["digest", await digestOf(workflow)],
     ]);
     const tasks = PHASES.flatMap((phase) =>
-      objectsIn(workflow, phase).map((task) => ({ phase, task }))
+      objectsAt(workflow, phase).map((task) => ({ phase, task }))
     );
     if (tasks.length === 0) return;
     printer.data("");
@@ -113,7 +113,7 @@ const GET: Command = {
 /** The digest of the tasks, by which the policy of a host may name them. */
 function digestOf(workflow: JsonObject): Promise<string> {
   const [chain = [], onerror = [], oncancel = []] = PHASES.map((phase) =>
-    objectsIn(workflow, phase)
+    objectsAt(workflow, phase)
   );
   return tasksDigest({ chain, onerror, oncancel });
 }

@@ -52,7 +52,7 @@ type IndexPlace =
 const DISTRO_PATH = /^v1\/distros\/([^/]+)\/(?:releases\/([^/]+)\/(index|archive)\.json)?/;
 
 /** Reads a path: builds of a release, another document of a distro, or one of the whole tree. */
-export function placeOf(path: string): IndexPlace {
+export function indexPlaceOf(path: string): IndexPlace {
   const [, distro, release, file] = DISTRO_PATH.exec(path) ?? [];
   if (distro === undefined) return { kind: "tree" };
   if (release === undefined) return { kind: "distro", distro };

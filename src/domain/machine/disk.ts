@@ -43,7 +43,7 @@ export const IDE_PLACES = 4;
 const BLOCK_BYTES_MIN = 512;
 const BLOCK_BYTES_MAX = 131_072;
 /** The compression algorithms of zfs that vmadm accepts. */
-export const COMPRESSIONS: readonly string[] = [
+export const ZFS_COMPRESSIONS: readonly string[] = [
   ...["off", "on", "lz4", "lzjb", "zle", "gzip"],
   ...Array.from({ length: 9 }, (_, index) => `gzip-${index + 1}`),
 ];
@@ -88,7 +88,7 @@ function disk(policy: Policy, brand: MachineBrand | undefined): Description<Json
     model: oneOf(brand === undefined ? ALL_DISK_MODELS : DISK_MODELS[brand]),
     size: about("MiB.", boundedSize(policy, "diskMiBMax")),
     media: about("The medium of the request is separate.", only("disk", "disk")),
-    compression: oneOf(COMPRESSIONS),
+    compression: oneOf(ZFS_COMPRESSIONS),
     refreservation: about(
       "MiB, at most `size`.",
       boundedSize(policy, "diskMiBMax", { min: 0 }),

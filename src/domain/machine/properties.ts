@@ -18,7 +18,7 @@ import {
 import { anyOf, DESTINATION, IPV4 } from "../ip_address.ts";
 import type { JsonObject } from "../json.ts";
 import { boundedSize, JOB_TAG, type MachineBrand, type Policy } from "../policy.ts";
-import { COMPRESSIONS, powerOfTwo } from "./disk.ts";
+import { powerOfTwo, ZFS_COMPRESSIONS } from "./disk.ts";
 import { NIC_BY_MAC, wholeMac } from "./nic.ts";
 
 const ENTRIES_MAX = 64;
@@ -136,7 +136,7 @@ function sizes(policy: Policy): Fields {
     ),
     max_lwps: about("Threads of the zone.", count(1, LWPS_MAX)),
     zfs_io_priority: about("Relative to other machines.", count(0, IO_PRIORITY_MAX)),
-    zfs_root_compression: oneOf(COMPRESSIONS),
+    zfs_root_compression: oneOf(ZFS_COMPRESSIONS),
     zfs_root_recsize: about(
       "Bytes of a block of the zone's own files.",
       powerOfTwo(RECSIZE_MIN, RECSIZE_MAX),

@@ -1,7 +1,7 @@
 // Cached readings of slow or expensive sources. Each has a deadline, is kept for a while, and never runs
 // twice at once, so callers cannot overload the source.
 
-import { messageOf, whileThere } from "../../domain/error.ts";
+import { messageOf, undefinedWhileAway } from "../../domain/error.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 
 /** The value of a reading, or the error. */
@@ -107,7 +107,7 @@ export function openKeptReads<T>(
 ): (kind: string, read: () => Promise<T>) => Promise<KeptRead<T>> {
   const last = new Map<string, { readonly value: T; readonly atMs: number }>();
   return async (kind, read) => {
-    const value = await whileThere(read());
+    const value = await undefinedWhileAway(read());
     if (value === undefined) {
       const kept = last.get(kind);
       return { value: kept?.value ?? null, staleMs: kept === undefined ? 0 : nowMs() - kept.atMs };

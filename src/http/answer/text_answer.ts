@@ -109,7 +109,7 @@ export async function answerText(
   }
   const length = options.shown === textBytes ? { bytes: text.bytes } : {};
   for (const [name, value] of Object.entries(options.headers ?? {})) c.header(name, value);
-  nameAge(c, text.staleMs);
+  setAge(c, text.staleMs);
   const small = text.bytes <= SMALL_ANSWER_BYTES;
   try {
     return await answerPieces(c, piecesOf(options.shown(text)), { ...options, ...length, small });
@@ -128,15 +128,15 @@ function bytesAtHand({ parts, bytes, staleMs }: StoredText): Uint8Array<ArrayBuf
 }
 
 /** Marks an answer as what is known while the database is away. */
-export function nameStale(c: Context<HttpEnv>): void {
+export function markStale(c: Context<HttpEnv>): void {
   c.header("x-stale", "database");
 }
 
 /** The same for an answer that was current some time ago; does nothing for a current one. */
-export function nameAge(c: Context<HttpEnv>, staleMs: number | undefined): void {
+export function setAge(c: Context<HttpEnv>, staleMs: number | undefined): void {
   if (staleMs === undefined) return;
   c.header("age", String(Math.round(staleMs / MS_PER_SECOND)));
-  nameStale(c);
+  markStale(c);
 }
 
 /** The bytes of a text. Its parts are closed, even if not all are read. */
@@ -271,7 +271,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
  * Milliseconds after which the runtime polls its sockets. While busy it does so only in every 61st turn; it
  * does so at once when it waits, even for no time.
  */
-const DEAF_MS_MAX = 20;
+const POLL_GAP_MS_MAX = 20;
 
 /** The last promised turn: there is one event loop, and one order. */
 let lastTurn: Promise<void> = Promise.resolve();
@@ -288,7 +288,7 @@ function ownTurn(): Promise<void> {
 
 async function nextTurn(): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
-  if (performance.now() - lookedAtMs < DEAF_MS_MAX) {
+  if (performance.now() - lookedAtMs < POLL_GAP_MS_MAX) {
     setImmediate(resolve);
     return await promise;
   }
@@ -313,7 +313,7 @@ export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): 
 /** A job as the store has read it for a caller. */
 interface JobAnswered {
   readonly text: StoredText;
-  /** What it was read with: where its secrets are apart, they are masked. */
+  /** What it was read with: whether its secrets are masked. */
   readonly showing: Showing;
   readonly status?: ContentfulStatusCode;
   readonly headers?: Readonly<Record<string, string>>;
@@ -325,7 +325,7 @@ export function answerJob(
   { text, showing, ...answered }: JobAnswered,
   { log, budget }: Pick<ServedAgent, "log" | "budget">,
 ): Promise<Response> {
-  const shown = showing.apart ? maskedJob : textBytes;
+  const shown = showing.masksSecrets ? maskedJob : textBytes;
   return answerText(c, text, { log, budget, shown, ...answered });
 }
 

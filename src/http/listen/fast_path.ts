@@ -24,7 +24,7 @@ export interface FastPathContext extends HeadRules, RequestCount {
   /** The time of day, milliseconds since 1970. */
   readonly nowMs: () => number;
   readonly newId: () => string;
-  readonly access: Pick<Access, "wantsToken">;
+  readonly access: Pick<Access, "requiresToken">;
   readonly log: Log;
 }
 
@@ -61,7 +61,7 @@ function openFastPath(
     const head = readHead(request.headers);
     if (check(head, request, env) !== undefined) return undefined;
     // Callers that show or need a token, and calls that are audited.
-    if (head.authorization !== null || head.upgrade !== null || access.wantsToken(env.remote)) {
+    if (head.authorization !== null || head.upgrade !== null || access.requiresToken(env.remote)) {
       return undefined;
     }
     // The application closes the connection.

@@ -78,7 +78,7 @@ export function admitted(
       refuseForged(session, c.req.raw, c.req.path);
       refuseBeyond(session.token, c.req.raw, c.req.path);
     } else {
-      const wanted = access.wantsToken(remote);
+      const wanted = access.requiresToken(remote);
       if (ticket === undefined && wanted && !isOpen(c.req.raw, c.req.path)) {
         logFailure(remote, "none was sent");
         throw unauthorized("a bearer token is required and none was sent");

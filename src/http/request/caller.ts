@@ -28,7 +28,7 @@ export type Caller =
 
 /** When a caller must show a token, and which tokens count. */
 export interface Access {
-  wantsToken(remote: Deno.Addr | undefined): boolean;
+  requiresToken(remote: Deno.Addr | undefined): boolean;
   tokens(): Promise<readonly Token[]>;
   /** Milliseconds of a monotonic clock. */
   nowMs(): number;
@@ -36,7 +36,7 @@ export interface Access {
 
 /** Every caller is an administrator, and no token is valid. */
 export const OPEN_ACCESS: Access = {
-  wantsToken: () => false,
+  requiresToken: () => false,
   tokens: () => Promise.resolve([]),
   nowMs: () => performance.now(),
 };
@@ -89,7 +89,7 @@ export function showingTo(
   caller: Caller | undefined,
   { wording, now }: { readonly wording: Wording; readonly now: Now },
 ): Showing {
-  return { wording, now: now(), apart: !seesSecrets(caller) };
+  return { wording, now: now(), masksSecrets: !seesSecrets(caller) };
 }
 
 /** Where a request came from, without the port. */

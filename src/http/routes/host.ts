@@ -45,7 +45,7 @@ import { SUMMARY_FIELDS, summaryOnWire } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { DEFAULT_POLICY, type Policy, policyOnWire } from "../../domain/policy.ts";
 import { type KeptRead, type KeptReading, openKeptReads } from "../answer/cached_reading.ts";
-import { nameAge } from "../answer/text_answer.ts";
+import { setAge } from "../answer/text_answer.ts";
 import type { IndexSync } from "../../store/store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { seesSecrets } from "../request/caller.ts";
@@ -183,7 +183,7 @@ export function hostRoutes(sources: HostSources): Hono<HttpEnv> {
     // Callers who may not see params get other texts.
     const kind = seesSecrets(c.get("caller")) ? "whole" : "masked";
     const kept = await readKept(kind, () => storedOf(c, sources));
-    nameAge(c, kept.staleMs);
+    setAge(c, kept.staleMs);
     return c.json(await pageOf(sources, kept));
   });
   return app;

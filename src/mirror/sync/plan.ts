@@ -1,6 +1,6 @@
 // The plan of a sync, built from what was read. Nothing here writes.
 
-import { archivePath, placeOf, releasePath } from "../../domain/index/index_document.ts";
+import { archivePath, indexPlaceOf, releasePath } from "../../domain/index/index_document.ts";
 import type {
   IndexDocument,
   IndexPin,
@@ -94,7 +94,7 @@ export async function planRemovals(
     if (isHere(path)) continue;
     plan.remove.push(path);
     plan.changes.push({ kind: "removed", document: path });
-    const place = placeOf(path);
+    const place = indexPlaceOf(path);
     // Releases dropped by a listed distro were handled when the distro was read.
     if (place.kind !== "current" || isListed(place.distro)) continue;
     addPins(plan, { put: await pinsOfRelease(index, reading, place), remove: [] });

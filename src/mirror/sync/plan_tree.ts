@@ -15,8 +15,8 @@ import {
   DISTRO_LIST_PATH,
   distroPath,
   IMAGES_PATH,
+  indexPlaceOf,
   OPENAPI_PATH,
-  placeOf,
   refuse,
   RefusedDocument,
   releasePath,
@@ -108,7 +108,7 @@ export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
   else addComposed(plan, await madeList(composed, now()), reader.stored.get(DISTRO_LIST_PATH));
   const here = new Set([...accepted.map(({ path }) => path), ...stays, DISTRO_LIST_PATH]);
   const isKept = (path: string) => {
-    const place = placeOf(path);
+    const place = indexPlaceOf(path);
     return place.kind !== "tree" && outcomes.get(place.distro)?.kind === "kept";
   };
   await planRemovals(plan, reader.stored, { index, reading }, {
@@ -222,7 +222,7 @@ function refuseEmptied(distro: Distro, reader: SyncReader): void {
 
 function heldReleases(distro: string, { stored }: SyncReader): string[] {
   return [...stored.keys()].flatMap((path) => {
-    const place = placeOf(path);
+    const place = indexPlaceOf(path);
     return place.kind === "current" && place.distro === distro ? [place.release] : [];
   });
 }
@@ -304,7 +304,9 @@ async function readList(
       throw new AgentError("upstream", `Cannot read ${DISTRO_LIST_PATH}: it does not exist`);
     }
     const list = await reading.list(await taken.body());
-    const holdsDistros = [...reader.stored.keys()].some((path) => placeOf(path).kind !== "tree");
+    const holdsDistros = [...reader.stored.keys()].some((path) =>
+      indexPlaceOf(path).kind !== "tree"
+    );
     if (list.distros.length === 0 && holdsDistros && !acceptChanged) {
       const place = { document: DISTRO_LIST_PATH, path: "$.distros" };
       refuse(place, "is empty while distros are stored; the operator must allow this");

@@ -327,7 +327,7 @@ const WRITTEN_AGAIN_MS = 24 * 3_600_000;
  * of the last comparison is accurate to a day.
  * @param emit receives the ends of syncs whose report is not written; the store adds the other ends
  */
-export function openSyncJournal(
+export function withoutEqualReports(
   index: IndexStore,
   emit: (event: IndexEvent) => void = () => {},
 ): IndexStore {

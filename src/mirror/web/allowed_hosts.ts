@@ -11,7 +11,7 @@ import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
 import { withMaskedAddress } from "../../domain/masking.ts";
 import { transientError } from "./retry.ts";
 import type { Decoders } from "../../decoder/pool.ts";
-import { placeOf } from "../../domain/index/index_document.ts";
+import { indexPlaceOf } from "../../domain/index/index_document.ts";
 import type { IndexStore } from "../../store/store.ts";
 import { openSharedTransfers } from "../shared_transfers.ts";
 import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";
@@ -214,7 +214,7 @@ async function hostsOfLocations(
     [documents, size] = [[], 0];
   };
   for (const { path } of await index.list()) {
-    if (placeOf(path).kind === "tree") continue;
+    if (indexPlaceOf(path).kind === "tree") continue;
     const body = (await index.get(path))?.body ?? new Uint8Array();
     documents.push({ path, body });
     size += body.byteLength;

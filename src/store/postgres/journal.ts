@@ -77,7 +77,7 @@ export class Journal {
   readonly #delivered = new Set<number>();
   #delivering: Promise<void> | undefined;
   /** Why the database rejects an entry although it answers. */
-  #untaken: string | undefined;
+  #rejected: string | undefined;
 
   private constructor(options: JournalOptions, size: { rows: number; bytes: number }) {
     this.#options = options;
@@ -139,9 +139,9 @@ export class Journal {
   }
 
   /** @throws {AgentError} `internal` while the database rejects an entry although it answers */
-  requireTaken(): void {
-    if (this.#untaken === undefined) return;
-    const words = `the database rejects an entry of the journal: ${this.#untaken}`;
+  requireAccepted(): void {
+    if (this.#rejected === undefined) return;
+    const words = `the database rejects an entry of the journal: ${this.#rejected}`;
     throw new AgentError("internal", `Cannot claim jobs: ${words}`);
   }
 
@@ -185,7 +185,7 @@ export class Journal {
       if (page.length === 0) await Promise.allSettled(this.#appending);
       else total += await this.#deliverPage(page);
     }
-    this.#untaken = undefined;
+    this.#rejected = undefined;
     log.info("journal delivered", { rows: total });
     emptied();
   }
@@ -256,10 +256,10 @@ export class Journal {
   /** Logs a rejection once, and keeps its reason for the readiness check. */
   #noteUntaken(job_uuid: JobUuid, { op }: JournalEntry, error: unknown): void {
     const why = messageOf(error);
-    if (why !== this.#untaken) {
+    if (why !== this.#rejected) {
       this.#options.log.error("journal entry not written", { job_uuid, op, error });
     }
-    this.#untaken = why;
+    this.#rejected = why;
   }
 }
 

@@ -88,7 +88,7 @@ export async function openOutage(
       ...shared.measures,
       async check() {
         await shared.measures.check();
-        journal.requireTaken();
+        journal.requireAccepted();
       },
     },
   };
@@ -370,7 +370,7 @@ class Outage {
 /** The answer while the journal is not delivered. */
 const NOTHING: Claimed = { jobs: [], due: { kind: "none" } };
 
-/** A job's key. Secrets are cut out differently when each job is a text of its own (`apart`). */
+/** A job's key. The texts differ by whether secrets are masked. */
 function keyOf(uuid: JobUuid, showing: Showing | undefined): string {
-  return `${uuid} ${showing?.apart === true}`;
+  return `${uuid} ${showing?.masksSecrets === true}`;
 }

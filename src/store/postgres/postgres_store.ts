@@ -1,7 +1,7 @@
 // The store of many agents in one PostgreSQL database: workflows, jobs with what belongs to them, events, and claims on
 // machines. The index, its images, the media and their measures stay in a file of each host.
 
-import { isAway, messageOf, whileThere } from "../../domain/error.ts";
+import { isAway, messageOf, undefinedWhileAway } from "../../domain/error.ts";
 import type { OwnEvent } from "../../domain/event.ts";
 import { msBetween } from "../../domain/instant.ts";
 import type { Job } from "../../domain/job/job.ts";
@@ -128,7 +128,9 @@ function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
     measures: {
       read: async () => ({
         ...await local.measures.read(),
-        oldest_ready_at: await whileThere(db.read((tx) => selectOldestReady(tx, [host, ANY_HOST]))),
+        oldest_ready_at: await undefinedWhileAway(
+          db.read((tx) => selectOldestReady(tx, [host, ANY_HOST])),
+        ),
       }),
       check: async () => {
         await local.measures.check();
@@ -260,7 +262,7 @@ function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
   const settle = async () => {
     const using = await local.usingJobs();
     if (using.length === 0) return;
-    const unfinished = await whileThere(db.read((tx) => selectUnfinished(tx, using)));
+    const unfinished = await undefinedWhileAway(db.read((tx) => selectUnfinished(tx, using)));
     // While the database is away, all of these jobs count as unfinished.
     if (unfinished === undefined) return;
     const ended = using.filter((uuid) => !unfinished.has(uuid));

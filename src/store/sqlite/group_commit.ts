@@ -175,7 +175,7 @@ export class GroupCommit {
   /** @returns the outcome of each write, or undefined when the whole transaction failed */
   #commit(batch: readonly PendingWrite[]): Settled[] | undefined {
     try {
-      this.#log.requireNamed();
+      this.#log.requireInPlace();
       return this.#commitTogether(batch) ?? this.#transact(batch, (run) => this.#attempt(run));
     } catch (error) {
       this.#events.undone();
@@ -315,7 +315,7 @@ export interface WriteAheadLog {
    * Checks that the next agent will find the database: a file that was removed or replaced still takes writes.
    * @throws {AgentError} `overloaded`; it may be put back
    */
-  requireNamed(): void;
+  requireInPlace(): void;
   /** Settles when everything committed before the call is on the disk. */
   sync(): Promise<void>;
   close(): void;
@@ -326,7 +326,7 @@ export function openWriteAheadLog(databasePath: string): WriteAheadLog {
   let file: Deno.FsFile | undefined;
   const opened = Deno.statSync(databasePath);
   return {
-    requireNamed: () => {
+    requireInPlace: () => {
       const named = statIfThere(databasePath);
       if (named?.ino === opened.ino && named.dev === opened.dev) return;
       const found = named === undefined ? "removed" : "replaced";
@@ -345,7 +345,7 @@ export function openWriteAheadLog(databasePath: string): WriteAheadLog {
 
 /** A database in memory has nothing that could outlive the process. */
 export const NO_LOG: WriteAheadLog = {
-  requireNamed: () => {},
+  requireInPlace: () => {},
   sync: () => Promise.resolve(),
   close: () => {},
 };

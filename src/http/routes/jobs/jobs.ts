@@ -4,7 +4,7 @@
 import { type Context, Hono } from "hono";
 import { openFindings, refuseFindings } from "../../../domain/description/description.ts";
 import { about, integer } from "../../../domain/description/value.ts";
-import { AgentError, whileThere } from "../../../domain/error.ts";
+import { AgentError, undefinedWhileAway } from "../../../domain/error.ts";
 import { nearName } from "../../../domain/near_word.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import {
@@ -298,6 +298,6 @@ async function executionIn(
   { jobs }: Pick<Store, "jobs">,
 ): Promise<Execution | "unread" | undefined> {
   let read: Execution | "unread" | undefined = "unread";
-  await within(ms, whileThere(jobs.execution(uuid).then((execution) => read = execution)));
+  await within(ms, undefinedWhileAway(jobs.execution(uuid).then((execution) => read = execution)));
   return read;
 }

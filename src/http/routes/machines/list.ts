@@ -4,7 +4,7 @@ import type { Context } from "hono";
 import { about, anyText, integer, text } from "../../../domain/description/value.ts";
 import { listAllMachines, type ReadMachines } from "../../../machines/listing.ts";
 import { hostOf } from "../../../store/host_store.ts";
-import { nameStale } from "../../answer/text_answer.ts";
+import { markStale } from "../../answer/text_answer.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../../request/query.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { here, machineOnWire, shownMachine } from "./machine_on_wire.ts";
@@ -63,6 +63,6 @@ export async function listMachines(
     reports: named === context.hostUuid ? undefined : context.peers?.reports,
   });
   c.header("x-count", String(count));
-  if (stale) nameStale(c);
+  if (stale) markStale(c);
   return c.json(listed.map((one) => shownMachine(c, machineOnWire(one, context.wording))));
 }

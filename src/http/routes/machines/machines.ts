@@ -28,7 +28,7 @@ import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import type { MachineReader } from "../../machine_access.ts";
 import { forwardRead } from "../../peers/forwarding.ts";
 import type { ConsoleTickets } from "../../console/tickets.ts";
-import { nameStale } from "../../answer/text_answer.ts";
+import { markStale } from "../../answer/text_answer.ts";
 import { askedBy, readJson, wholeBody } from "../../request/body.ts";
 import { listMachines } from "./list.ts";
 import { here, machineOnWire, shownMachine } from "./machine_on_wire.ts";
@@ -165,7 +165,7 @@ async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promis
   const { vmadm } = context.machines;
   const machine = await vmadm.get(uuid);
   const history = await historyOf(uuid, machine, context.store);
-  if (history.stale) nameStale(c);
+  if (history.stale) markStale(c);
   if (machine === null && history.job === undefined) throw machineNotFound(uuid);
   const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
   const place = machine !== null

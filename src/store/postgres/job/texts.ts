@@ -118,7 +118,7 @@ async function selectShown(
 
 function textsOf(jobs: readonly ShownJob[], showing: Showing): StoredText[] {
   if (jobs.length === 0) return [];
-  if (showing.apart) return jobs.map((job) => textOfJob(job, showing));
+  if (showing.masksSecrets) return jobs.map((job) => textOfJob(job, showing));
   return [wholeText(jobs.map((job) => jsonOfJob(job, showing)).join(","))];
 }
 
@@ -130,8 +130,8 @@ export function textOfJob(shown: ShownJob, showing: Showing): StoredText {
 }
 
 /** The params come last if secrets are to be masked, because masking finds them by the name of their member. */
-function jsonOfJob({ job, host }: ShownJob, { wording, now, apart }: Showing): string {
-  if (!apart) return JSON.stringify(jobOnWire(job, wording, now, host));
+function jsonOfJob({ job, host }: ShownJob, { wording, now, masksSecrets }: Showing): string {
+  if (!masksSecrets) return JSON.stringify(jobOnWire(job, wording, now, host));
   const wire = jobOnWire({ ...job, params: {} }, wording, now, host);
   return JSON.stringify({ ...wire, params: job.params });
 }

@@ -101,11 +101,11 @@ const WAIT = `CASE
 const HOST = `(SELECT concat(',"host":', json_quote(name), ',"host_uuid":"', uuid, '"',
   CASE cordoned WHEN 1 THEN ',"host_state":"cordoned"' END) FROM hosts)`;
 
-type ShownAs = Pick<Showing, "wording" | "apart">;
+type ShownAs = Pick<Showing, "wording" | "masksSecrets">;
 
 /** The params come last if secrets are to be masked, because masking finds them by the name of their member. */
-function showsExtra({ wording, apart }: ShownAs): boolean {
-  return wording === "node-workflow" && !apart;
+function showsExtra({ wording, masksSecrets }: ShownAs): boolean {
+  return wording === "node-workflow" && !masksSecrets;
 }
 
 /** The pieces of a job in order: arguments of concat(), with names for large ones. */
@@ -162,7 +162,7 @@ function statementsOf(showing: ShownAs): Statements {
     bytes,
     pieces,
     one: oneText(whole, bytes),
-    listed: showing.apart ? eachText(whole) : joinedTexts(whole),
+    listed: showing.masksSecrets ? eachText(whole) : joinedTexts(whole),
   };
 }
 
@@ -185,16 +185,16 @@ function joinedTexts(whole: string): string {
 }
 
 const WITH_SECRETS_WITHIN: Readonly<Record<Wording, Statements>> = {
-  document: statementsOf({ wording: "document", apart: false }),
-  "node-workflow": statementsOf({ wording: "node-workflow", apart: false }),
+  document: statementsOf({ wording: "document", masksSecrets: false }),
+  "node-workflow": statementsOf({ wording: "node-workflow", masksSecrets: false }),
 };
 const WITH_SECRETS_APART: Readonly<Record<Wording, Statements>> = {
-  document: statementsOf({ wording: "document", apart: true }),
-  "node-workflow": statementsOf({ wording: "node-workflow", apart: true }),
+  document: statementsOf({ wording: "document", masksSecrets: true }),
+  "node-workflow": statementsOf({ wording: "node-workflow", masksSecrets: true }),
 };
 
-function statementsFor({ wording, apart }: Showing): Statements {
-  return (apart ? WITH_SECRETS_APART : WITH_SECRETS_WITHIN)[wording];
+function statementsFor({ wording, masksSecrets }: Showing): Statements {
+  return (masksSecrets ? WITH_SECRETS_APART : WITH_SECRETS_WITHIN)[wording];
 }
 
 /** The text of one job; undefined when it does not exist. */
@@ -223,8 +223,8 @@ export function createdText(
   workflowBytes: number,
   showing: Showing,
 ): StoredText | undefined {
-  const { wording, apart, now } = showing;
-  if (wording === "node-workflow" && apart) return undefined;
+  const { wording, masksSecrets, now } = showing;
+  if (wording === "node-workflow" && masksSecrets) return undefined;
   if (workflowBytes + valueWeight(job.params) > SMALL_BYTES) return undefined;
   const { secret_params } = job.props;
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
