@@ -17,9 +17,9 @@ import {
   type PeerScope,
   type SignedHead,
 } from "../../domain/peer.ts";
-import type { TokenScope } from "../../domain/token.ts";
 import type { ListedHost } from "../../store/host_store.ts";
 import type { HostReading } from "../../store/machine_store.ts";
+import type { AcceptedCall, PeerCaller } from "../request/caller.ts";
 
 /** Milliseconds for which the hosts' rows are cached. A replaced key or a forgotten host stays valid for that long. */
 const HOSTS_KEPT_MS = 5_000;
@@ -69,24 +69,6 @@ export function openPeerBook(
       return await (pending ??= look().finally(() => pending = undefined));
     },
   };
-}
-
-/** The caller of a call that another agent forwards. */
-export interface PeerCaller {
-  readonly host: Pick<ListedHost, "uuid" | "name">;
-  /** The caller, as the records of that agent name it. */
-  readonly caller: string;
-  /** What the caller may do here. */
-  readonly scope: TokenScope;
-  /** Whether the calling host may still call. */
-  readonly stands: () => Promise<boolean>;
-}
-
-/** A call with the signature of a registered host. Its body is still to be checked. */
-export interface AcceptedCall {
-  readonly from: PeerCaller;
-  /** SHA-256 that its body must have, lower-case hex. */
-  readonly sha256: string;
 }
 
 interface CallRules {

@@ -11,8 +11,8 @@ import type { Log } from "../../metrics/log.ts";
 import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/tickets.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { HttpLimits } from "../limits.ts";
-import { type AcceptedCall, withSignedBody } from "../peers/check.ts";
-import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
+import { withSignedBody } from "../peers/check.ts";
+import { type AcceptedCall, type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { readBytes } from "./body.ts";
 import { type BrowserSession, CSRF_HEADER, type Sessions, showsCsrf } from "./sessions.ts";
 

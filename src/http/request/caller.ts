@@ -4,7 +4,7 @@ import { unreachable } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 import type { Token, TokenScope } from "../../domain/token.ts";
-import type { PeerCaller } from "../peers/check.ts";
+import type { ListedHost } from "../../store/host_store.ts";
 import type { Showing } from "../../store/stored_text.ts";
 
 /** A caller who shows a token, or has shown it to begin a session. */
@@ -14,6 +14,24 @@ interface TokenCaller {
   readonly scope: TokenScope;
   /** Whether its session is still valid. */
   readonly stands?: () => boolean;
+}
+
+/** The caller of a call that another agent forwards. */
+export interface PeerCaller {
+  readonly host: Pick<ListedHost, "uuid" | "name">;
+  /** The caller, as the records of that agent name it. */
+  readonly caller: string;
+  /** What the caller may do here. */
+  readonly scope: TokenScope;
+  /** Whether the calling host may still call. */
+  readonly stands: () => Promise<boolean>;
+}
+
+/** A call with the signature of a registered host. Its body is still to be checked. */
+export interface AcceptedCall {
+  readonly from: PeerCaller;
+  /** SHA-256 that its body must have, lower-case hex. */
+  readonly sha256: string;
 }
 
 /** What a request was admitted by: where it comes from, or what it shows. */
