@@ -14,7 +14,6 @@ import {
 import type { TaskEvent } from "../domain/job/state.ts";
 import { NOT_TAKEN } from "../domain/job/taking.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
-import type { JobStops } from "./running_job.ts";
 import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
@@ -22,7 +21,7 @@ import { pause } from "../runtime/waiting.ts";
 import type { GuestOwner } from "../sandbox/process.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { TaskContext } from "../sandbox/task_calls.ts";
-import type { JobDeps } from "./running_job.ts";
+import type { JobDeps, JobStops } from "./running_job.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
