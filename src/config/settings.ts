@@ -254,8 +254,8 @@ export const SETTINGS = {
   fresh_realm: define(
     SWITCH,
     false,
-    "give each task its own JavaScript realm, at about 1 ms of CPU, instead of a frozen one that the " +
-      "tasks of a guest share",
+    "give each task its own JavaScript realm, which costs CPU, instead of a frozen one that the tasks " +
+      "of a guest share",
   ),
   slots: define(integer("N", 1, 64), 4, "jobs that run at the same time"),
   compat: define<Wording>(

@@ -128,7 +128,7 @@ export const SUBJECT_KINDS = [
   "upstream",
   "workflow",
 ] as const;
-/** One word of the list. */
+/** What kind of thing an error is about. */
 export type SubjectKind = typeof SUBJECT_KINDS[number];
 
 /** One thing that an error is about. */

@@ -50,7 +50,7 @@ interface Ready {
   readonly held: Reservation | undefined;
 }
 
-/** Hints that a job may have ended. */
+/** Sends callbacks of jobs that have ended. */
 export interface Callbacks {
   /** Hints that a job may have ended. */
   wake(): void;

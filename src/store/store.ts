@@ -231,7 +231,7 @@ export interface CallbackStore {
   postpone(uuid: JobUuid, wait_ms: number): Promise<void>;
 }
 
-/** Path below the base, without a leading slash: `v1/distros/omnios/index.json`. */
+/** A document of the image index, as it is served. */
 export interface IndexDocument {
   /** Below the base, without a leading slash: `v1/distros/omnios/index.json`. */
   readonly path: string;

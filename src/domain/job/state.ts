@@ -22,7 +22,7 @@
 //   A cancel of a canceled job counts as made: nothing is written.
 //
 //   The onerror chain ends in failed, also when its last task succeeds, unless a task of it calls cb('retry') or
-//   cb('cancel').
+//   cb('cancel'), or a caller cancels the job.
 //
 //   A job that has begun and has an oncancel chain is canceled too, but goes on with that chain:
 //

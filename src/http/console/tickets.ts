@@ -13,7 +13,8 @@ import type { Caller } from "../request/caller.ts";
 const TICKET_BYTES = 32;
 /** Prefix of every ticket, so that leaked ones can be searched for. */
 const PREFIX = "zwc_";
-const TICKET = /^zwc_[A-Za-z0-9_-]{43}$/;
+/** The form of a ticket. */
+export const TICKET = /^zwc_[A-Za-z0-9_-]{43}$/;
 const CONSOLE_PATH = /^\/agent\/v1\/machines\/([^/]+)\/console$/;
 
 /** The key of a ticket in the query. */

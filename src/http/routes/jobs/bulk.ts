@@ -299,7 +299,7 @@ export const PRUNED_JOBS = whole("What was removed.", {
 
 type PruneContext = Pick<ServedAgent, "store" | "limits" | "log">;
 
-/** `POST /agent/v1/jobs/prune`. */
+/** Removal of finished jobs on request. */
 export function jobPruneRoutes(context: PruneContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.post("/agent/v1/jobs/prune", (c) => pruneJobs(c, context));

@@ -8,7 +8,7 @@ import { object } from "../../../domain/description/object.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { instantAfter } from "../../../domain/instant.ts";
 import { requireConsole } from "../../../domain/machine/action.ts";
-import { type ConsoleTickets, TICKET_KEY } from "../../console/tickets.ts";
+import { type ConsoleTickets, TICKET, TICKET_KEY } from "../../console/tickets.ts";
 import { readJson, smallBody } from "../../request/body.ts";
 import type { HttpEnv } from "../../served_agent.ts";
 import { callerOf, type ConsoleContext, consoleUrl, machineOf } from "./console.ts";
@@ -18,7 +18,7 @@ export const ticketRequest = object({});
 
 /** The answer of `POST .../console-tickets`. The ticket is a secret, and logs mask it. */
 export const CONSOLE_TICKET = whole("A ticket that opens a console once.", {
-  ticket: { ...TEXT, pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
+  ticket: { ...TEXT, pattern: TICKET.source },
   url: { ...URI, description: "The WebSocket, with the ticket." },
   expires_at: INSTANT,
 });
