@@ -1,6 +1,7 @@
-// The state machine of a job: what each event does in each state, decided here and nowhere else. The
-// runner asks afterTask(), the stores and the routes of changes decide(), retries denialOf(). The store writes the
-// decision in a statement that changes nothing unless the job is still in the state that was decided on.
+// The state machine of a job: what each event does in each state, decided here and nowhere else. Stores and routes ask
+// decide(), the runner and whatever counts its tasks afterTask(), a route of retries denialOf(), and what offers changes
+// isCancelable() and isRetryable(). The store writes the decision in a statement that changes nothing unless the job is
+// still in the state that was decided on.
 //
 //                          continue, fail (onerror follows)
 //                                   ┌─────┐
