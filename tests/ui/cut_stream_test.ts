@@ -206,8 +206,22 @@ browserTest(
       const cut = { contentType: "application/json", body: '[{"name": "gz' };
       const places = ["**/agent/v1/hosts", `**/agent/v1/jobs/${job}`];
       for (const place of places) await page.route(place, (route) => route.fulfill(cut));
+      const banner = page.locator(".banner", { hasText: "The answer of the agent broke off" });
+      // The log is read beside the job; that it arrives later is not the end of the error.
+      const log = `**/agent/v1/jobs/${job}/log?*`;
+      const shown = Promise.withResolvers<void>();
+      await page.route(log, async (route) => {
+        await shown.promise;
+        await route.continue();
+      });
+      const logRead = page.waitForResponse(log);
       await page.goto(`${agent.url}/ui/jobs/${job}`);
-      await page.locator(".banner", { hasText: "The answer of the agent broke off" }).waitFor();
+      await banner.waitFor();
+      shown.resolve();
+      await (await logRead).finished();
+      await page.evaluate("new Promise((drawn) => requestAnimationFrame(drawn))");
+      assertEquals(await banner.count(), 1);
+      await page.unroute(log);
       for (const place of places) await page.unroute(place);
       await page.reload();
       await page.locator("h1 .state-waiting").waitFor();

@@ -1,6 +1,6 @@
 // One job as its page shows it: read at the start, and kept up to date by events.
 
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { NOT_FOUND, read, statusOf, wordsOf } from "../../client/client.ts";
 import { type EventHandlers, follow } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
@@ -30,20 +30,14 @@ interface LogPart {
 export function openJobView(uuid: string) {
   const summary = signal<JobView | undefined>(undefined);
   const whole = signal<WholeJob | undefined>(undefined);
-  const error = signal<string | undefined>(undefined);
   const removed = signal(false);
   const closing = new AbortController();
+  const gone = () => events.gone();
+  // Job and log are read at the same time: one that succeeds must not hide the error of the other.
+  const ofJob = openReads(closing.signal, gone);
+  const ofLog = openReads(closing.signal, gone);
+  const error = computed(() => ofJob.error.value ?? ofLog.error.value);
   let timer: number | undefined;
-  const guarded = async (work: () => Promise<void>) => {
-    try {
-      await work();
-      error.value = undefined;
-    } catch (failure) {
-      if (closing.signal.aborted) return;
-      error.value = wordsOf(failure);
-      if (statusOf(failure) === NOT_FOUND) events.gone();
-    }
-  };
   const readJob = async () => {
     timer = undefined;
     // In parallel, so that the page is drawn only once.
@@ -55,10 +49,11 @@ export function openJobView(uuid: string) {
     whole.value = job;
   };
   const log = openLogPart(uuid, closing.signal);
+  const readLog = (before?: number) => ofLog.read(() => log.read(before));
   const events = followJob(uuid, {
     load: () => {
-      void guarded(readJob);
-      void guarded(() => log.read());
+      void ofJob.read(readJob);
+      void readLog();
     },
     job: ({ job }) => {
       if (job === null) {
@@ -67,10 +62,10 @@ export function openJobView(uuid: string) {
         return;
       }
       if (summary.value !== undefined) summary.value = { ...summary.value, ...job };
-      timer ??= setTimeout(() => void guarded(readJob), READ_DELAY_MS);
+      timer ??= setTimeout(() => void ofJob.read(readJob), READ_DELAY_MS);
     },
     // A line that is too large for an event must be read.
-    log: ({ line }) => line === null ? void guarded(() => log.read()) : log.add(line),
+    log: ({ line }) => line === null ? void readLog() : log.add(line),
   });
   return {
     summary,
@@ -79,11 +74,29 @@ export function openJobView(uuid: string) {
     error,
     removed,
     /** Reads the lines before those that are shown. */
-    earlier: () => void guarded(() => log.read(log.part.value?.before ?? undefined)),
+    earlier: () => void readLog(log.part.value?.before ?? undefined),
     close: () => {
       events.stop();
       clearTimeout(timer);
       closing.abort();
+    },
+  };
+}
+
+/** Reads of one part of the page, with the error of the latest. @param gone called when the job does not exist */
+function openReads(closing: AbortSignal, gone: () => void) {
+  const error = signal<string | undefined>(undefined);
+  return {
+    error,
+    async read(work: () => Promise<void>): Promise<void> {
+      try {
+        await work();
+        error.value = undefined;
+      } catch (failure) {
+        if (closing.aborted) return;
+        error.value = wordsOf(failure);
+        if (statusOf(failure) === NOT_FOUND) gone();
+      }
     },
   };
 }
