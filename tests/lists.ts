@@ -121,10 +121,15 @@ export const CHAOS: readonly string[] = [
 ];
 /** What takes longest by itself: it begins first, so that nothing is left to run alone at the end. */
 export const LONGEST: readonly string[] = [
+  "tests/store/postgres_store_test.ts",
+  "tests/journeys/machine_test.ts",
+  "tests/workflows/undo_test.ts",
   "tests/chaos/shared_store_test.ts",
   "tests/chaos/kill_points_test.ts",
   "tests/journeys/host_policy_test.ts",
   "tests/journeys/events_test.ts",
+  "tests/journeys/peers_test.ts",
+  "tests/host/vmadm_host_test.ts",
   "tests/journeys/away_test.ts",
   "tests/sandbox/layers_test.ts",
   "tests/vendors/node/file_test.ts",
@@ -150,6 +155,7 @@ export const ON_SOURCE: readonly string[] = [
 export const NODE_LATER: readonly string[] = [
   "tests/cli/workflow_try_test.ts",
   "tests/http/machine_life_test.ts",
+  "tests/journeys/machine_test.ts",
 ];
 /** What runs on each Node as well, though its tests are of whichever program a run is of. */
 export const ALSO_ON_NODE: readonly string[] = [
