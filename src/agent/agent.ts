@@ -28,7 +28,7 @@ import { selfCommand, VERSION } from "../runtime/executable.ts";
 import { guardedTransport, type Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
-import { listen } from "../http/listen/server.ts";
+import { listen } from "../http/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../runtime/waiting.ts";
 import type { MachineAccess } from "../http/machine_access.ts";

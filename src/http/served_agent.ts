@@ -13,7 +13,7 @@ import type { MediaLibrary } from "../mirror/media/library.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
-import type { Access, AuditTrail, Caller } from "./request/caller.ts";
+import type { Access, AuditTrail, Caller } from "./caller.ts";
 import type { Peers } from "./peers/peers.ts";
 import type { HttpLimits } from "./limits.ts";
 import type { MachineAccess } from "./machine_access.ts";

@@ -10,7 +10,7 @@ import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { connectVnc } from "../../src/host/vmadm/vnc.ts";
 import type { MachineAccess } from "../../src/http/machine_access.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { listen } from "../../src/http/server.ts";
 import { createApp } from "../../src/http/app.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { agentCheck } from "../../src/service/doctor/access.ts";
-import { type App, listen } from "../../src/http/listen/server.ts";
+import { type App, listen } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { makeCertificate } from "../http/tls_files.ts";

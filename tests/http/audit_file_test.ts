@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import type { AuditEntry } from "../../src/http/request/caller.ts";
+import type { AuditEntry } from "../../src/http/caller.ts";
 import { openAuditFile } from "../../src/http/request/audit.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { MachineUuid } from "../../src/domain/id.ts";
-import type { Caller } from "../../src/http/request/caller.ts";
+import type { Caller } from "../../src/http/caller.ts";
 import { openConsoleTickets, shownTicket } from "../../src/http/console/tickets.ts";
 import { tokenText } from "../../src/domain/token.ts";
 import { uuidOf } from "../support/job.ts";

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { createApp } from "../../src/http/app.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { listen } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { T0 } from "../support/job.ts";

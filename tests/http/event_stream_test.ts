@@ -11,7 +11,7 @@ import { join } from "@std/path";
 import { openClockedStore } from "../support/clocked_store.ts";
 import { until, withFolder } from "../support/until.ts";
 import { RUNNER, T0 } from "../support/job.ts";
-import { LOST_ACCESS } from "../../src/http/request/caller.ts";
+import { LOST_ACCESS } from "../../src/http/caller.ts";
 
 const NOTE = hostEvent(RUNNER, "started", "x".repeat(100));
 

@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
-import type { App } from "../../src/http/listen/server.ts";
+import type { App } from "../../src/http/server.ts";
 import { until } from "../support/until.ts";
 import {
   ended,

@@ -11,7 +11,7 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { ServedAgent } from "../../src/http/served_agent.ts";
 import type { MachineReader } from "../../src/http/machine_access.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { listen } from "../../src/http/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
 import { Notifiers } from "../../src/runtime/waiting.ts";
 import { openCache } from "../../src/mirror/media/cache.ts";

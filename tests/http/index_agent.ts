@@ -4,13 +4,13 @@
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
-import { OPEN_ACCESS } from "../../src/http/request/caller.ts";
+import { OPEN_ACCESS } from "../../src/http/caller.ts";
 import { openDocumentCache } from "../../src/http/answer/document_cache.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
 import { imageSearchRoutes } from "../../src/http/routes/index/images.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
-import { withFastPath } from "../../src/http/listen/fast_path.ts";
-import { type App, listen } from "../../src/http/listen/server.ts";
+import { withFastPath } from "../../src/http/routes/index/fast_path.ts";
+import { type App, listen } from "../../src/http/server.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openMeters, type RequestMeter } from "../../src/metrics/meters.ts";

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { listen } from "../../src/http/server.ts";
 import { withFolder } from "../support/until.ts";
 import { AGE_HEADER } from "../../src/http/answer/document_cache.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";

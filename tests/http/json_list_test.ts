@@ -10,7 +10,7 @@ import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { bounded } from "../../src/http/request/request_gate.ts";
 import { errorResponse } from "../../src/http/answer/error_response.ts";
 import { listResponse, type NextPage } from "../../src/http/answer/json_list.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { listen } from "../../src/http/server.ts";
 import { textBytes } from "../../src/http/answer/text_answer.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { readText } from "../../src/store/stored_text.ts";

@@ -4,7 +4,7 @@
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { messageOf } from "../../src/domain/error.ts";
 import type { ConnectionLimits } from "../../src/http/listen/connection_watch.ts";
-import { type App, listen, type Server } from "../../src/http/listen/server.ts";
+import { type App, listen, type Server } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { programTest } from "../support/program.ts";

@@ -8,7 +8,7 @@ import {
   switchedAnswer,
 } from "../../src/http/console/socket.ts";
 import { CLOSE } from "../../src/http/console/frames.ts";
-import type { App } from "../../src/http/listen/server.ts";
+import type { App } from "../../src/http/server.ts";
 import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
 import { ended, LISTENERS, listenerTest, SHORT_LIMITS, withListener } from "./listeners.ts";
 

@@ -5,14 +5,14 @@ import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import type { AuditEntry } from "../../src/http/request/caller.ts";
+import type { AuditEntry } from "../../src/http/caller.ts";
 import type { HttpLimits } from "../../src/http/limits.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { createApp } from "../../src/http/app.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { listen } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { programTest } from "../support/program.ts";
@@ -30,7 +30,7 @@ import {
   objectOf,
   withHttpAgent,
 } from "./http_agent.ts";
-import { LOST_ACCESS } from "../../src/http/request/caller.ts";
+import { LOST_ACCESS } from "../../src/http/caller.ts";
 
 const MACHINE = uuidOf(1);
 const OTHER = uuidOf(2);

@@ -7,7 +7,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { openFindings } from "../../src/domain/description/description.ts";
 import { type Fields, object } from "../../src/domain/description/object.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
-import { MEDIA_HOST_FIELDS } from "../../src/http/peers/forwarding.ts";
+import { MEDIA_HOST_FIELDS } from "../../src/http/request/forwarding.ts";
 import { readQuery } from "../../src/http/request/query.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/index/images.ts";
 import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events/events.ts";

@@ -4,7 +4,7 @@ import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "
 import { AgentError } from "../../src/domain/error.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { PeerCall, PeerScope, SignedHead } from "../../src/domain/peer.ts";
-import type { AuditEntry } from "../../src/http/request/caller.ts";
+import type { AuditEntry } from "../../src/http/caller.ts";
 import { openCallCheck } from "../../src/http/peers/check.ts";
 import { openPeers } from "../../src/http/peers/peers.ts";
 import { register } from "../store/host_suite.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { type App, listen, type ListenOptions, type Server } from "../../src/http/listen/server.ts";
+import { type App, listen, type ListenOptions, type Server } from "../../src/http/server.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { inOwnProcess } from "../support/own_process.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -57,7 +57,7 @@ Deno.test("listen() makes a socket that only its owner may open, and leaves the 
   await withFolder(async (folder) => {
     const path = `${folder}/agent.sock`;
     const said = await inOwnProcess(`
-      import { listen } from "./src/http/listen/server.ts";
+      import { listen } from "./src/http/server.ts";
       import { silentLog } from "./src/metrics/log.ts";
       Deno.umask(0o027);
       import { DEFAULT_LIMITS as connections } from "./src/config/limits.ts";

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import type { App } from "../../src/http/listen/server.ts";
+import type { App } from "../../src/http/server.ts";
 import { until } from "../support/until.ts";
 import {
   ended,

@@ -4,7 +4,7 @@ import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError, messageOf } from "../../src/domain/error.ts";
 import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { headChecked } from "../../src/http/request/head_check.ts";
-import { type App, listen, type Server } from "../../src/http/listen/server.ts";
+import { type App, listen, type Server } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";

@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { listen } from "../../src/http/listen/server.ts";
+import { listen } from "../../src/http/server.ts";
 import { groupNumber, type SocketRights } from "../../src/http/listen/socket_file.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { withFolder } from "../support/until.ts";

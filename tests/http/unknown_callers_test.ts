@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { peerNetwork } from "../../src/http/listen/listener.ts";
 import { isSameEnd } from "../../src/http/listen/secured_connection.ts";
-import type { App } from "../../src/http/listen/server.ts";
+import type { App } from "../../src/http/server.ts";
 import { until } from "../support/until.ts";
 import {
   ended,

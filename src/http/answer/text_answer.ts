@@ -14,7 +14,7 @@ import type { Log } from "../../metrics/log.ts";
 import { PART_BYTES, type Showing, type StoredText } from "../../store/stored_text.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { JsonMasking } from "../../domain/masking.ts";
-import { seesSecrets } from "../request/caller.ts";
+import { seesSecrets } from "../caller.ts";
 import { CONVENTIONS } from "../request/compat.ts";
 import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
 import type { Wording } from "../../domain/job/wire.ts";

@@ -8,7 +8,7 @@
 import type { ConsoleStream } from "../machine_access.ts";
 import type { ConsoleSocket } from "./socket.ts";
 import { CLOSE, FrameError } from "./frames.ts";
-import { LOST_ACCESS } from "../request/caller.ts";
+import { LOST_ACCESS } from "../caller.ts";
 
 /** Bytes of one read from a console. */
 export const READ_BYTES = 64 * 1024;

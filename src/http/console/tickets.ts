@@ -7,7 +7,7 @@ import { AgentError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { secretDigest, secretText } from "../../domain/token.ts";
 import type { HttpLimits } from "../limits.ts";
-import type { Caller } from "../request/caller.ts";
+import type { Caller } from "../caller.ts";
 
 /** Random bytes in a ticket. */
 const TICKET_BYTES = 32;

@@ -8,7 +8,7 @@ import {
   TEXT,
 } from "../../domain/description/answer.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { MEDIA_HOST_FIELDS } from "../peers/forwarding.ts";
+import { MEDIA_HOST_FIELDS } from "../request/forwarding.ts";
 import { MEDIUM, MEDIUM_STARTED } from "../routes/media/media.ts";
 import {
   LIBRARY,

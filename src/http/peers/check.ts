@@ -19,7 +19,7 @@ import {
 } from "../../domain/peer.ts";
 import type { ListedHost } from "../../store/host_store.ts";
 import type { HostReading } from "../../store/machine_store.ts";
-import type { AcceptedCall, PeerCaller } from "../request/caller.ts";
+import type { AcceptedCall, PeerCaller } from "../caller.ts";
 
 /** Milliseconds for which the hosts' rows are cached. A replaced key or a forgotten host stays valid for that long. */
 const HOSTS_KEPT_MS = 5_000;

@@ -22,7 +22,7 @@ import {
 } from "../../domain/peer.ts";
 import type { ListedHost } from "../../store/host_store.ts";
 import type { MachineReportStore } from "../../store/machine_store.ts";
-import { type Caller, callerText, seesSecrets } from "../request/caller.ts";
+import { type Caller, callerText, seesSecrets } from "../caller.ts";
 import { type CallCheck, headOf, type PeerBook } from "./check.ts";
 
 /** Time for a whole answer, milliseconds: longer than vmadm may take to describe a machine. */

@@ -10,7 +10,7 @@ import type { ConsoleStream } from "../machine_access.ts";
 import { acceptOf } from "../console/socket.ts";
 import { frameBytes, MASK_BYTES, OPCODE, openFrameReader } from "../console/frames.ts";
 import { SWITCHING } from "../listen/listener.ts";
-import type { Caller } from "../request/caller.ts";
+import type { Caller } from "../caller.ts";
 import { READ_BYTES } from "../console/bridge.ts";
 import { ERROR_BYTES_MAX, errorOf, notReached, type Peers, refusedBy } from "./peers.ts";
 

@@ -12,7 +12,7 @@ import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/t
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { HttpLimits } from "../limits.ts";
 import { withSignedBody } from "../peers/check.ts";
-import { type AcceptedCall, type Access, type Caller, isStillGood, peerText } from "./caller.ts";
+import { type AcceptedCall, type Access, type Caller, isStillGood, peerText } from "../caller.ts";
 import { readBytes } from "./body.ts";
 import { type BrowserSession, CSRF_HEADER, type Sessions, showsCsrf } from "./sessions.ts";
 

@@ -14,7 +14,7 @@ import { fileInfo, OTHERS, OWNER_ONLY_MODE } from "../../runtime/regular_file.ts
 import type { Now } from "../../domain/instant.ts";
 import { needsAdmin } from "./access.ts";
 import type { HttpEnv } from "../served_agent.ts";
-import { type AuditEntry, type AuditTrail, callerText, peerText } from "./caller.ts";
+import { type AuditEntry, type AuditTrail, callerText, peerText } from "../caller.ts";
 
 const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
 

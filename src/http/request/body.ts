@@ -11,7 +11,7 @@ import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import { callAfter } from "../../runtime/waiting.ts";
 import type { HttpEnv } from "../served_agent.ts";
 import type { HttpLimits } from "../limits.ts";
-import { orderedBy } from "./caller.ts";
+import { orderedBy } from "../caller.ts";
 
 /** Characters of a header that an error repeats. */
 const HEADER_CHARS_SHOWN = 200;

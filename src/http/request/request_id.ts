@@ -6,7 +6,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { SWITCHING } from "../listen/listener.ts";
-import { callerText, peerText } from "./caller.ts";
+import { callerText, peerText } from "../caller.ts";
 import { CONVENTIONS } from "./compat.ts";
 import type { AccessLines } from "./access_lines.ts";
 

@@ -29,7 +29,7 @@ import type { KeptReading } from "../answer/cached_reading.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { SESSION_PATH, tokenOf } from "../request/access.ts";
 import { type BrowserSession, sessionCookie, type Sessions } from "../request/sessions.ts";
-import { type Access, type Caller, callerText } from "../request/caller.ts";
+import { type Access, type Caller, callerText } from "../caller.ts";
 import { readJson, smallBody } from "../request/body.ts";
 
 /** The caller, as the agent identifies it. */

@@ -48,7 +48,7 @@ import { type KeptRead, type KeptReading, openKeptReads } from "../answer/cached
 import { setAge } from "../answer/text_answer.ts";
 import type { IndexSync } from "../../store/store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
-import { seesSecrets } from "../request/caller.ts";
+import { seesSecrets } from "../caller.ts";
 import { PAGE_MAX } from "../request/query.ts";
 import { WARNING, warningsOf } from "./host_warnings.ts";
 import type { ReadinessReport } from "./monitoring.ts";

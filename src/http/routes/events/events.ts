@@ -17,7 +17,7 @@ import type { EventBounds, EventFilter } from "../../../store/event_store.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { block, type EventFeed, type LiveReader, openEventFeed, type SentEvent } from "./feed.ts";
-import { isStillGood, LOST_ACCESS, OPEN_ACCESS, seesSecrets } from "../../request/caller.ts";
+import { isStillGood, LOST_ACCESS, OPEN_ACCESS, seesSecrets } from "../../caller.ts";
 import { readQuery } from "../../request/query.ts";
 import { STALL_MS } from "../../answer/text_answer.ts";
 

@@ -26,7 +26,7 @@ import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { errorWords } from "../../answer/error_response.ts";
 import { cancelUnseen, type JobChangeContext, stopDeadline } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
-import type { Caller } from "../../request/caller.ts";
+import type { Caller } from "../../caller.ts";
 import { readJson, smallBody } from "../../request/body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { object } from "../../../domain/description/object.ts";

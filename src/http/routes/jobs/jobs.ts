@@ -25,7 +25,7 @@ import { askedBy, readJson, smallBody, wholeBody } from "../../request/body.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, answerNames, shownTo } from "../../answer/text_answer.ts";
-import { seesSecrets, showingTo } from "../../request/caller.ts";
+import { seesSecrets, showingTo } from "../../caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import type { Store } from "../../../store/store.ts";
 import {

@@ -21,7 +21,7 @@ import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine
 import { readJson, smallBody } from "../../request/body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob } from "../../answer/text_answer.ts";
-import { type Caller, orderedBy, showingTo } from "../../request/caller.ts";
+import { type Caller, orderedBy, showingTo } from "../../caller.ts";
 import { ANY_HOST, taskName, type Workflow } from "../../../domain/job/workflow.ts";
 
 /** The part of the context that a retry uses. */

@@ -45,7 +45,7 @@ import { HEAP_BYTES_MAX } from "../../../domain/json.ts";
 import { LOG_PAGE_BYTES } from "../../../store/store.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
-import { seesSecrets } from "../../request/caller.ts";
+import { seesSecrets } from "../../caller.ts";
 import { readQuery } from "../../request/query.ts";
 import { jobUuidOf } from "./change.ts";
 import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden, withHost } from "./filter.ts";

@@ -8,7 +8,7 @@ import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import type { ConsoleStream } from "../../machine_access.ts";
-import { type Caller, isStillGood, OPEN_ACCESS } from "../../request/caller.ts";
+import { type Caller, isStillGood, OPEN_ACCESS } from "../../caller.ts";
 import { bridgeConsole } from "../../console/bridge.ts";
 import {
   type Handshake,
@@ -17,7 +17,7 @@ import {
   switchedAnswer,
 } from "../../console/socket.ts";
 import { TICKET_KEY, wantsSocket } from "../../console/tickets.ts";
-import { forwardTo, ownerOf } from "../../peers/forwarding.ts";
+import { forwardTo, ownerOf } from "../../request/forwarding.ts";
 import { openRemoteConsole } from "../../peers/remote_console.ts";
 import { hostOf } from "../../request/head_check.ts";
 import { about, anyText } from "../../../domain/description/value.ts";

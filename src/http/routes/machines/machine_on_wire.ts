@@ -7,7 +7,7 @@ import { type ShownMachine, shownProperties, textOf } from "../../../domain/mach
 import { MASK } from "../../../domain/masking.ts";
 import { ABSENT, type ListedMachine } from "../../../machines/listing.ts";
 import type { MachineJob } from "../../../store/machine_store.ts";
-import { seesSecrets } from "../../request/caller.ts";
+import { seesSecrets } from "../../caller.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 
 /** A field of the machine, or else of its job's request. */

@@ -26,7 +26,7 @@ import {
 } from "../../../domain/machine/action.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import type { MachineReader } from "../../machine_access.ts";
-import { forwardRead } from "../../peers/forwarding.ts";
+import { forwardRead } from "../../request/forwarding.ts";
 import type { ConsoleTickets } from "../../console/tickets.ts";
 import { markStale } from "../../answer/text_answer.ts";
 import { askedBy, readJson, wholeBody } from "../../request/body.ts";

@@ -21,7 +21,7 @@ import { startMediaJob } from "../../../machines/media_jobs.ts";
 import { parseMediaRequest } from "../../../domain/machine/media.ts";
 import type { KnownFile } from "../../../mirror/media/known_files.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
-import { orderedBy } from "../../request/caller.ts";
+import { orderedBy } from "../../caller.ts";
 import { readJson, wholeBody } from "../../request/body.ts";
 
 type MediaContext = Pick<

@@ -1,11 +1,11 @@
 // Callers and their rights. access.ts identifies the caller of a request.
 
-import { unreachable } from "../../domain/error.ts";
-import type { Now } from "../../domain/instant.ts";
-import type { Wording } from "../../domain/job/wire.ts";
-import type { Token, TokenScope } from "../../domain/token.ts";
-import type { ListedHost } from "../../store/host_store.ts";
-import type { Showing } from "../../store/stored_text.ts";
+import { unreachable } from "../domain/error.ts";
+import type { Now } from "../domain/instant.ts";
+import type { Wording } from "../domain/job/wire.ts";
+import type { Token, TokenScope } from "../domain/token.ts";
+import type { ListedHost } from "../store/host_store.ts";
+import type { Showing } from "../store/stored_text.ts";
 
 /** A caller who shows a token, or has shown it to begin a session. */
 interface TokenCaller {

@@ -9,9 +9,9 @@ import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
 import { hostOf, type ListedHost } from "../../store/host_store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
-import type { Caller } from "../request/caller.ts";
-import { readBytes } from "../request/body.ts";
-import { headOf } from "./check.ts";
+import type { Caller } from "../caller.ts";
+import { readBytes } from "./body.ts";
+import { headOf } from "../peers/check.ts";
 
 /**
  * Requests that only the host of the machine can answer. Consoles and their tickets are served by the agent that the

@@ -1,10 +1,10 @@
 // Listens on a TCP port, a unix socket, or both.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
-import { isLoopback } from "../../domain/ip_address.ts";
-import type { Log } from "../../metrics/log.ts";
-import type { HttpEnv } from "../served_agent.ts";
-import { type ConnectionLimits, WatchedConnections } from "./connection_watch.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
+import { isLoopback } from "../domain/ip_address.ts";
+import type { Log } from "../metrics/log.ts";
+import type { HttpEnv } from "./served_agent.ts";
+import { type ConnectionLimits, WatchedConnections } from "./listen/connection_watch.ts";
 import {
   type Answering,
   type ConnectionOrigin,
@@ -12,13 +12,13 @@ import {
   type OpenListener,
   placeText,
   type TlsIdentity,
-} from "./listener.ts";
-import { OWNER_ONLY, type SocketRights } from "./socket_file.ts";
-import { absent } from "../../runtime/regular_file.ts";
-import { errorResponse } from "../answer/error_response.ts";
-import { headAnswer } from "../request/request_id.ts";
-import { servesConnections } from "./runtime_connection.ts";
-import { openWatchedListener } from "./watched_listener.ts";
+} from "./listen/listener.ts";
+import { OWNER_ONLY, type SocketRights } from "./listen/socket_file.ts";
+import { absent } from "../runtime/regular_file.ts";
+import { errorResponse } from "./answer/error_response.ts";
+import { headAnswer } from "./request/request_id.ts";
+import { servesConnections } from "./listen/runtime_connection.ts";
+import { openWatchedListener } from "./listen/watched_listener.ts";
 
 /** The part of the application that a server needs; createApp() makes it. */
 export interface App {

@@ -2,16 +2,16 @@
 // request through the application costs more than answering it. The fast path checks a request as the
 // application does and gives the same answer; everything else, refusals included, is left to the application.
 
-import { MS_PER_SECOND } from "../../domain/instant.ts";
-import type { Log } from "../../metrics/log.ts";
-import type { RequestCount } from "../../metrics/meters.ts";
-import { AGE_HEADER, type DocumentCache, reportedAgeSeconds } from "../answer/document_cache.ts";
-import { heldAnswer } from "../answer/served_document.ts";
-import type { Access } from "../request/caller.ts";
-import { type HeadRules, openHeadCheck, readHead } from "../request/head_check.ts";
-import { cleanRequestId } from "../request/request_id.ts";
-import type { HttpEnv } from "../served_agent.ts";
-import type { App } from "./server.ts";
+import { MS_PER_SECOND } from "../../../domain/instant.ts";
+import type { Log } from "../../../metrics/log.ts";
+import type { RequestCount } from "../../../metrics/meters.ts";
+import { AGE_HEADER, type DocumentCache, reportedAgeSeconds } from "../../answer/document_cache.ts";
+import { heldAnswer } from "../../answer/served_document.ts";
+import type { Access } from "../../caller.ts";
+import { type HeadRules, openHeadCheck, readHead } from "../../request/head_check.ts";
+import { cleanRequestId } from "../../request/request_id.ts";
+import type { HttpEnv } from "../../served_agent.ts";
+import type { App } from "../../server.ts";
 
 const TREE = "/v1/";
 /** The route under which its answers are counted. */
