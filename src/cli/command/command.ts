@@ -55,6 +55,9 @@ export type Noun =
     readonly verbs: Readonly<Record<string, Command>>;
   };
 
+/** The nouns of the command line by name, loaded on use. */
+export type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
+
 const HELP_FLAG: Flag = { name: "help", short: "h", help: "this text" };
 
 const OUTPUT_FLAGS: readonly Flag[] = [

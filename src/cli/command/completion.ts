@@ -7,7 +7,7 @@ import { nameOf, SETTING_ROWS } from "../../config/settings.ts";
 import { METHODS } from "../client/api_call.ts";
 import type { Flag } from "./arguments.ts";
 import type { Client } from "../client/client.ts";
-import { type Command, flagsOf, type Noun } from "./command.ts";
+import { type Command, flagsOf, type Nouns } from "./command.ts";
 
 /** One way to complete the word. */
 interface Candidate {
@@ -22,9 +22,6 @@ interface Candidate {
  */
 const FILES: Candidate = { value: ":files", about: "" };
 const FOLDERS: Candidate = { value: ":dirs", about: "" };
-
-/** The nouns of the command line, loaded on use. */
-type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
 
 /** Makes a client for the flags of the command line that is completed. */
 type ClientFor = (flags: ReadonlyMap<string, string>) => Client;

@@ -1,6 +1,6 @@
 // Help texts and the manual page, generated from the commands. Examples come first: people read those.
 
-import { type Command, EXIT, flagsOf, type Noun } from "./command.ts";
+import { type Command, EXIT, flagsOf, type Noun, type Nouns } from "./command.ts";
 import { VERSION } from "../../runtime/executable.ts";
 
 const PROGRAM = "zonewright";
@@ -114,7 +114,7 @@ function aligned(pairs: readonly (readonly [string, string])[]): string[] {
  * `zonewright man`: the manual page, for `man -l` and for packages.
  * @param nouns all of them, this one included
  */
-export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): Noun {
+export function manNoun(nouns: Nouns): Noun {
   return {
     kind: "command",
     command: {
