@@ -15,7 +15,7 @@ import {
   textIn,
 } from "./client/answer.ts";
 import { AWAY_MS_MAX } from "./client/events.ts";
-import { isSure, namedHost, uuidColumn } from "./client/named.ts";
+import { isSure, namedHost, uuidColumn } from "./command/named.ts";
 import {
   type Command,
   type CommandEnd,

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import { endOf, readJob } from "../../src/cli/job/answer.ts";
+import { endOf, readJob } from "../../src/cli/client/job.ts";
 import {
   BODY,
   claimAll,

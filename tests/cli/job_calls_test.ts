@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { callsText, readInfo } from "../../src/cli/job/answer.ts";
+import { callsText, readInfo } from "../../src/cli/client/job.ts";
 
 Deno.test("callsText() shows a call with its arguments, its end and the time it took", () => {
   const args = { uuid: "u1", force: true, changes: ["quota"] };

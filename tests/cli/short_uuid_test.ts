@@ -1,7 +1,7 @@
 // Jobs, workflows and machines by the beginning of their uuid or by their name, against the real application.
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { shortUuids } from "../../src/cli/client/named.ts";
+import { shortUuids } from "../../src/cli/command/named.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { type HttpAgent, newJob, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { said } from "./screen.ts";

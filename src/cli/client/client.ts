@@ -13,7 +13,6 @@ import {
   urlOf,
 } from "./api_call.ts";
 import { answerError } from "./answer.ts";
-import { cannot } from "../command/arguments.ts";
 import { isTokenText } from "../../domain/token.ts";
 
 /** What the agent answered to the call that a command is for. */
@@ -65,10 +64,6 @@ const ANSWER_BYTES_MAX = 256 * 1_048_576;
 export function openClient({ address, credentials = {}, printCurl }: ClientOptions): Client {
   const connection = openConnection(address, credentials);
   const exchange = async (call: ApiCall): Promise<ApiAnswer> => {
-    const { length } = call.path;
-    if (length > PATH_CHARS_MAX) {
-      throw cannot(`call a path of ${length} characters: expected ${PATH_CHARS_MAX} at most`);
-    }
     const deadline = AbortSignal.timeout(call.deadlineMs ?? ANSWER_DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);
     const connected = await connection.get();
@@ -122,8 +117,14 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
   };
 }
 
-/** The options of fetch() for a call. */
+/** The options of fetch() for a call. @throws {AgentError} `invalid_argument` for a path that is too long */
 function requestOf(call: ApiCall, { headers, http }: Connected, signal: AbortSignal) {
+  const { length } = call.path;
+  if (length > PATH_CHARS_MAX) {
+    const message =
+      `Cannot call a path of ${length} characters: expected ${PATH_CHARS_MAX} at most`;
+    throw new AgentError("invalid_argument", message);
+  }
   const text = bodyText(call);
   const body = call.stream ?? text;
   const type = call.stream === undefined ? "application/json" : "application/octet-stream";
@@ -308,7 +309,8 @@ function trusting(pem: string, path: string): Deno.HttpClient {
     if (!pem.includes("-----BEGIN CERTIFICATE-----")) throw new Error("it contains no certificate");
     return Deno.createHttpClient({ caCerts: [pem] });
   } catch (error) {
-    throw cannot(`use --ca ${path}: ${messageOf(error)}: expected certificates (PEM)`);
+    const message = `Cannot use --ca ${path}: ${messageOf(error)}: expected certificates (PEM)`;
+    throw new AgentError("invalid_argument", message);
   }
 }
 
@@ -319,8 +321,9 @@ async function headersOf(
   if (tokenFile === undefined) return {};
   const token = (await readFile(tokenFile, "--token-file")).trim();
   if (!isTokenText(token)) {
-    const expected = "expected what zonewright token create has printed, and nothing else";
-    throw cannot(`use --token-file ${tokenFile}: it contains no token: ${expected}`);
+    const message = `Cannot use --token-file ${tokenFile}: it contains no token: expected what ` +
+      "zonewright token create has printed, and nothing else";
+    throw new AgentError("invalid_argument", message);
   }
   if (
     address.kind === "url" && !address.base.startsWith("https:") && !LOOPBACK_URL.test(address.base)
@@ -335,6 +338,7 @@ async function readFile(path: string, flag: string): Promise<string> {
   try {
     return await Deno.readTextFile(path);
   } catch (error) {
-    throw cannot(`read ${flag} ${path}: ${systemReason(error)}: expected a file to read`);
+    const message = `Cannot read ${flag} ${path}: ${systemReason(error)}: expected a file to read`;
+    throw new AgentError("invalid_argument", message);
   }
 }

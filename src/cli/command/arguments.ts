@@ -1,7 +1,7 @@
 // Parses the words after a command. Every mistake has its own message: an unknown flag with the nearest known
 // one, a missing value, a repeated flag. vendors/README.md says why parseArgs of @std/cli is not used.
 
-import { invalidArgument } from "../../domain/error.ts";
+import { AgentError } from "../../domain/error.ts";
 import { nearest, wordList } from "../../domain/near_word.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
@@ -122,7 +122,7 @@ export function usageError(what: string): Error {
 
 /** An error about the command line. @param what was attempted, found and expected, without the `Cannot` */
 export function cannot(what: string): Error {
-  return invalidArgument("arguments", `Cannot ${what}`);
+  return new AgentError("invalid_argument", `Cannot ${what}`);
 }
 
 /** The flag that names the host of a new job. */

@@ -67,9 +67,7 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
   const exit_code = exitCodeOf(known, terminal.env);
   const { code, message, errors, about } = known;
   if (failed.json) {
-    // Without errors of the command line itself, which name no field of a request.
-    const fields = errors.filter(({ field }) => field !== "arguments");
-    const listed = fields.length === 0 ? {} : { errors: fields };
+    const listed = errors.length === 0 ? {} : { errors };
     writeObject(terminal, { code, message, hint, exit_code, ...listed, about });
     return exit_code;
   }

@@ -22,7 +22,7 @@ import {
   readJob,
   readLine,
   readSecrets,
-} from "../job/answer.ts";
+} from "../client/job.ts";
 import { canMove } from "../output/terminal.ts";
 
 /** The flag that bounds the time of a command that always waits. */

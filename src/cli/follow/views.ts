@@ -8,7 +8,7 @@ import {
   type JobAnswer,
   type Step,
   type StepProgress,
-} from "../job/answer.ts";
+} from "../client/job.ts";
 import { cut, durationText, momentText, sizeOrDash } from "../output/table.ts";
 import { textIn } from "../client/answer.ts";
 import {

@@ -14,8 +14,8 @@ import {
   type Invocation,
   YES_FLAG,
 } from "../command/command.ts";
-import { changedDocument, readJob } from "./answer.ts";
-import { isMeant, jobNamed, jobPath } from "../client/named.ts";
+import { changedDocument, readJob } from "../client/job.ts";
+import { isMeant, jobNamed, jobPath } from "../command/named.ts";
 import { parseJsonText } from "../command/typed_value.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import {

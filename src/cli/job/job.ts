@@ -3,8 +3,8 @@
 
 import { numberIn, readObject, readObjects, textIn } from "../client/answer.ts";
 import type { Command, CommandEnd, Invocation, Noun } from "../command/command.ts";
-import { absentHost, elapsedSeconds, type JobAnswer, readJob, readSecrets } from "./answer.ts";
-import { jobNamed, jobPath } from "../client/named.ts";
+import { absentHost, elapsedSeconds, type JobAnswer, readJob, readSecrets } from "../client/job.ts";
+import { jobNamed, jobPath } from "../command/named.ts";
 import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
 import { RUN } from "./run.ts";

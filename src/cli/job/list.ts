@@ -15,8 +15,8 @@ import { followChanges } from "../follow/job_changes.ts";
 import { pause } from "../../runtime/waiting.ts";
 import { ageText, aheadText, durationText, type ItemColumn, timeOfDay } from "../output/table.ts";
 import { canMove, stateStyle } from "../output/terminal.ts";
-import { machineNamed, shortUuids } from "../client/named.ts";
-import { absentHost } from "./answer.ts";
+import { machineNamed, shortUuids } from "../command/named.ts";
+import { absentHost } from "../client/job.ts";
 import { FILTER_FLAGS, filterOf, limitOf, noteUnknownWorkflow, summaryQuery } from "./selection.ts";
 
 const LIST_LIMIT = 100;

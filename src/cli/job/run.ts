@@ -20,7 +20,7 @@ import {
   type JobAnswer,
   noteAbsent,
   readJob,
-} from "./answer.ts";
+} from "../client/job.ts";
 import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/table.ts";
 

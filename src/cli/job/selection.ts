@@ -4,7 +4,7 @@
 import { readObjects, textIn } from "../client/answer.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { PAST_FORMS, readParams, typedPast } from "../command/typed_value.ts";
-import { announceNamed, workflowBegun } from "../client/named.ts";
+import { announceNamed, workflowBegun } from "../command/named.ts";
 import type { Invocation } from "../command/command.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import { isUuid } from "../../domain/id.ts";

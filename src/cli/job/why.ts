@@ -4,10 +4,10 @@
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { numberCell, numberIn, objectsAt, readObject, textCell, textIn } from "../client/answer.ts";
 import { shellQuoted } from "../client/api_call.ts";
-import { jobNamed } from "../client/named.ts";
+import { jobNamed } from "../command/named.ts";
 import type { Command, Invocation } from "../command/command.ts";
 import { ageText, durationText, timeOfDay } from "../output/table.ts";
-import { failedStep, type JobAnswer, readJob, secretsIn, type Step } from "./answer.ts";
+import { failedStep, type JobAnswer, readJob, secretsIn, type Step } from "../client/job.ts";
 import { doingText } from "./list.ts";
 
 /** Lines of a log to read, and how many of them to show. */

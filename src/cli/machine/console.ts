@@ -5,7 +5,7 @@
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../client/answer.ts";
-import { machineNamed, machinePath } from "../client/named.ts";
+import { machineNamed, machinePath } from "../command/named.ts";
 import { cannot, usageError } from "../command/arguments.ts";
 import type { Command, Invocation } from "../command/command.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";

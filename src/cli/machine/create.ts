@@ -11,7 +11,7 @@ import {
   type Invocation,
 } from "../command/command.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays, viewFor } from "../follow/follow.ts";
-import { failedStep, type JobAnswer, noteAbsent } from "../job/answer.ts";
+import { failedStep, type JobAnswer, noteAbsent } from "../client/job.ts";
 import { vncOf, vncText } from "./console.ts";
 import type { MediaRequest } from "../../domain/machine/media.ts";
 import { nearest } from "../../domain/near_word.ts";

@@ -1,7 +1,7 @@
 // `zonewright machine leftovers`: what failed jobs have left on the host, and dropping what nothing can remove.
 
 import { numberCell, readObject, readObjects, textCell, textIn } from "../client/answer.ts";
-import { isSure, leftoverNamed, uuidColumn } from "../client/named.ts";
+import { isSure, leftoverNamed, uuidColumn } from "../command/named.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import {
   type Command,

@@ -23,12 +23,12 @@ import {
   type Noun,
   YES_FLAG,
 } from "../command/command.ts";
-import { isSure, machineNamed, machinePath, uuidColumn } from "../client/named.ts";
+import { isSure, machineNamed, machinePath, uuidColumn } from "../command/named.ts";
 import { CONSOLE, VNC, vncOf, vncText } from "./console.ts";
 import { CREATE } from "./create.ts";
 import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
-import { executionWord, noteAbsent } from "../job/answer.ts";
+import { executionWord, noteAbsent } from "../client/job.ts";
 import { ageText, sizeOrDash, spanText } from "../output/table.ts";
 import { stateStyle } from "../output/terminal.ts";
 

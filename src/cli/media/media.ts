@@ -11,7 +11,7 @@ import {
   textIn,
 } from "../client/answer.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
-import { CANDIDATES_MAX } from "../client/named.ts";
+import { CANDIDATES_MAX } from "../command/named.ts";
 import { SHA512_FLAG, typedDigest, typedMedium } from "../command/typed_value.ts";
 import {
   type Command,
@@ -22,7 +22,7 @@ import {
   type Noun,
 } from "../command/command.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
-import type { JobAnswer } from "../job/answer.ts";
+import type { JobAnswer } from "../client/job.ts";
 import { sizeOrDash } from "../output/table.ts";
 import { CHECK_LEVELS } from "../../domain/digest.ts";
 import { MEDIA_COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";

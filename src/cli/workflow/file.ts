@@ -11,7 +11,7 @@ import type { JsonObject } from "../../domain/json.ts";
 import { nearest } from "../../domain/near_word.ts";
 import { readObjects, textIn } from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
-import { type NamedThing, workflowKnown, workflowsNamed } from "../client/named.ts";
+import { type NamedThing, workflowKnown, workflowsNamed } from "../command/named.ts";
 import type { Invocation } from "../command/command.ts";
 
 /** Most files that one command reads. */

@@ -18,7 +18,7 @@ import {
   readInfo,
   readJob,
   type Step,
-} from "../job/answer.ts";
+} from "../client/job.ts";
 import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import { reportOutcome } from "../command/failure.ts";

@@ -20,7 +20,7 @@ import {
   type Noun,
   YES_FLAG,
 } from "../command/command.ts";
-import { isMeant, uuidColumn } from "../client/named.ts";
+import { isMeant, uuidColumn } from "../command/named.ts";
 import { durationText } from "../output/table.ts";
 import { PARAM_FLAG, parseJsonText, readJsonFile, readParams } from "../command/typed_value.ts";
 import { canMove, type Terminal } from "../output/terminal.ts";

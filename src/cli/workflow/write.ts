@@ -14,7 +14,7 @@ import {
   type WorkflowFile,
   workflowUuid,
 } from "./file.ts";
-import { workflowsNamed } from "../client/named.ts";
+import { workflowsNamed } from "../command/named.ts";
 import { AgentError } from "../../domain/error.ts";
 import { tasksDigest } from "../../domain/job/taking.ts";
 import type { CheckedWorkflow, WorkflowFinding } from "./check.ts";

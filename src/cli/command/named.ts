@@ -5,11 +5,11 @@ import { UUID_BEGINNING_CHARS_MIN } from "../../domain/description/formats.ts";
 import { AgentError } from "../../domain/error.ts";
 import { isUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { cannot } from "../command/arguments.ts";
-import { confirmed, type Invocation, YES_FLAG } from "../command/command.ts";
+import { cannot } from "./arguments.ts";
+import { confirmed, type Invocation, YES_FLAG } from "./command.ts";
 import { ageText, type ItemColumn } from "../output/table.ts";
-import { numberIn, objectsAt, readObject, readObjects, textIn } from "./answer.ts";
-import type { Client } from "./client.ts";
+import { numberIn, objectsAt, readObject, readObjects, textIn } from "../client/answer.ts";
+import type { Client } from "../client/client.ts";
 
 /** Characters of a uuid shown in a list, if they are unique there. */
 const SHOWN_CHARS = 8;
