@@ -61,6 +61,8 @@ export class NextJobs {
   /** How often look() was called. A read during which it was called is out of date. */
   #looks = 0;
   #asking = false;
+  /** No job is taken before this monotonic time, milliseconds. */
+  #pausedUntilMs = Number.NEGATIVE_INFINITY;
   /** Whether a free job goes first when jobs of both kinds wait for the last slot. */
   #freeFirst = false;
 
@@ -110,6 +112,16 @@ export class NextJobs {
   look(): void {
     this.#looks += 1;
     this.#othersAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Takes no job for `ms` milliseconds, because a claim was refused or no guest started. */
+  pause(ms: number): void {
+    this.#pausedUntilMs = this.#options.monotonicMs() + ms;
+  }
+
+  /** Milliseconds for which no job may be taken; 0 or less when one may. */
+  get pausedMs(): number {
+    return this.#pausedUntilMs - this.#options.monotonicMs();
   }
 
   /** Drops the jobs that were read, which may no longer be ready. */

@@ -25,8 +25,11 @@ import type { JobDeps, JobStops } from "./running_job.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
-/** The ends that have an entry. A task that was aborted or left between two attempts has none. */
-export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" | "left" }>;
+/** Milliseconds after which a fallback asks for a guest again, after none has started. */
+const NOT_STARTED_WAIT_MS = 1_000;
+
+/** The ends that have an entry. A task that was aborted, left between two attempts or not started has none. */
+export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" | "left" | "not_started" }>;
 
 /** The `result` and `error` of a task's entry. @see document 2, Job */
 export function entryOf(end: RecordedEnd): Pick<TaskResult, "result" | "error"> {
@@ -78,7 +81,9 @@ type TaskEnd =
   | { readonly kind: "workflow_timeout" }
   | { readonly kind: "aborted" }
   /** The agent stopped while the task waited for its next attempt, which the next agent makes. */
-  | { readonly kind: "left" };
+  | { readonly kind: "left" }
+  /** No guest started for the attempt, which a later claim makes. */
+  | { readonly kind: "not_started"; readonly why: string };
 
 /** What is needed to run a task, besides the job and the task. */
 export interface AttemptDeps {
@@ -94,6 +99,8 @@ export interface AttemptDeps {
   readonly now: Now;
   /** Milliseconds left of the workflow's timeout. */
   readonly leftMs: () => number;
+  /** Extends it by milliseconds spent waiting for a guest that did not start. */
+  readonly waited: (ms: number) => void;
   /** Whether `retry` also counts the first execution. */
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
@@ -236,19 +243,23 @@ async function runOnce(
   if (leftMs <= 0) return { end: { kind: "workflow_timeout" }, data: before };
   const attempt = job.starts - 1 + counted;
   const ownMs = task.timeout === undefined ? Number.POSITIVE_INFINITY : task.timeout * 1000;
-  const outcome = await deps.run(
-    {
-      owner: deps.owner,
-      source: kind === "body" ? task.body : task.fallback ?? "",
-      kind,
-      ...(error === undefined ? {} : { error }),
-      job: jobView(job, before, attempt),
-      taskName: taskName(task),
-      timeoutMs: Math.min(ownMs, leftMs),
-    },
-    attempt,
-    deps.signal,
-  );
+  const run = {
+    owner: deps.owner,
+    source: kind === "body" ? task.body : task.fallback ?? "",
+    kind,
+    ...(error === undefined ? {} : { error }),
+    job: jobView(job, before, attempt),
+    taskName: taskName(task),
+    timeoutMs: Math.min(ownMs, leftMs),
+  };
+  let outcome = await deps.run(run, attempt, deps.signal);
+  while (outcome.kind === "not_started") {
+    deps.waited(leftMs - deps.leftMs());
+    if (kind === "body") break;
+    // A later claim would run the body again, so a fallback waits for its guest here.
+    await pause(NOT_STARTED_WAIT_MS, deps.signal);
+    outcome = await deps.run(run, attempt, deps.signal);
+  }
   switch (outcome.kind) {
     case "success":
       return {
@@ -270,7 +281,8 @@ async function runOnce(
         data: before,
       };
     case "aborted":
-      return { end: { kind: "aborted" }, data: before };
+    case "not_started":
+      return { end: outcome, data: before };
     default:
       return unreachable(outcome);
   }
@@ -302,7 +314,9 @@ export async function runInGuest(
   // A standstill of the agent may have ended the guest. This waits until the store has reported who holds the jobs: one
   // that the runner has lost is dropped, and its task has not failed.
   if (free && outcome.kind === "failure") await mayAct(false);
-  meters?.tasks[outcome.kind].observe((monotonicMs() - beganMs) / 1000);
+  if (outcome.kind !== "not_started") {
+    meters?.tasks[outcome.kind].observe((monotonicMs() - beganMs) / 1000);
+  }
   perform.close();
   return outcome;
 }

@@ -90,7 +90,7 @@ class JobRun {
       if (this.#job.starts > 1) await this.#claimed();
       for (;;) {
         if (this.#stops.lost.stopped) return;
-        if (this.#stops.drain.stopped) return await this.#release();
+        if (this.#stops.drain.stopped) return void await this.#release();
         const wanted = this.#memory.take(this.#job, this.#data);
         const went = wanted === 0 ? await this.#step() : await this.#waitForMemory(wanted);
         if (went === "stopped" && !(await this.#takeUpCancel())) return;
@@ -152,6 +152,7 @@ class JobRun {
     const { end, attempts, data, failed } = await this.#attempt(task);
     if (end.kind === "aborted") return await this.#stopped();
     if (end.kind === "left") return "goes_on";
+    if (end.kind === "not_started") return await this.#queueAgain(end.why);
     this.#data = data;
     const now = this.#deps.now();
     const entry: TaskResult = {
@@ -193,6 +194,7 @@ class JobRun {
         const claimed = this.#claim === undefined ? undefined : () => this.#requireClaim();
         return runInGuest(run, of, this.#deps, claimed);
       },
+      waited: (ms) => this.#phaseBeganMs += ms,
       failed: (attempt, data) => this.#recordAttempt(attempt, data),
       now: this.#deps.now,
       leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
@@ -255,9 +257,16 @@ class JobRun {
     return "left";
   }
 
-  /** Releases the job; the next agent continues with the current task. */
-  async #release(): Promise<void> {
-    await this.#deps.store.jobs.release(this.hold(), this.#elapsedMs());
+  /** Releases the job; the next agent continues with the current task. @returns whether the claim held */
+  async #release(): Promise<boolean> {
+    return await this.#deps.store.jobs.release(this.hold(), this.#elapsedMs());
+  }
+
+  /** Queues the job again, because no guest started for its task: that is no fault of the job. */
+  async #queueAgain(why: string): Promise<"left"> {
+    this.#deps.notStarted(this.#job.uuid, why);
+    if (await this.#claimed()) await this.#insistOnWrite(() => this.#release(), "job not released");
+    return "left";
   }
 
   /** The claim that every write about the job names. */

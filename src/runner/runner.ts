@@ -13,7 +13,7 @@ import { NextJobs, waitFor } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
-/** Milliseconds to wait after a claim that failed, or that got no job although one was ready. */
+/** Milliseconds to wait after a claim that failed, got no ready job, or got one for which no guest started. */
 const CLAIM_RETRY_MS = 1_000;
 /** Jobs that have left their slots but are not written yet; beyond this number, their slots do not count as free. */
 const UNWRITTEN_MAX = 64;
@@ -25,7 +25,8 @@ const UNWRITTEN_MAX = 64;
 const CREATING_MANY = 8;
 const CREATING_MS = 50;
 /** What all jobs of a runner share, and how many may run at the same time. */
-interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "mayAct" | "runner_id"> {
+interface RunnerOptions
+  extends Omit<JobDeps, "leaving" | "notStarted" | "backlog" | "mayAct" | "runner_id"> {
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];
@@ -58,8 +59,6 @@ export class Runner {
    * refused claim, so that a full disk, which refuses every claim, does not cost a guest each time.
    */
   #writtenFirst = true;
-  /** No job is claimed before this monotonic time, milliseconds, because a claim was refused. */
-  #refusedUntilMs = Number.NEGATIVE_INFINITY;
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
   /** Whether the store knows this life of the runner; nothing is claimed before. */
@@ -212,8 +211,7 @@ export class Runner {
     await Promise.all([holds && this.#keepLease(), this.#rescue()]);
     const free = slots - this.#running.length + Math.min(this.#leaving.size, UNWRITTEN_MAX);
     if (!this.#begun || free <= 0) return LOOK_MS_MAX;
-    const refusedMs = this.#refusedUntilMs - this.#options.monotonicMs();
-    if (refusedMs > 0) return refusedMs;
+    if (this.#next.pausedMs > 0) return this.#next.pausedMs;
     if (this.#lease.isRenewalDue) {
       // An idle runner of a store of its own renews its lease only when there is a job to claim.
       const { due } = await jobs.claim(life, 0);
@@ -262,15 +260,14 @@ export class Runner {
 
   /** Writes the claims of started jobs, and stops the jobs that this runner did not get. Never rejects. */
   async #hold(begun: readonly Job[]): Promise<ReadonlySet<JobUuid>> {
-    const { store: { jobs }, life, monotonicMs, log } = this.#options;
+    const { store: { jobs }, life, log } = this.#options;
     let held: ReadonlySet<JobUuid> = new Set();
     try {
       held = new Set(await jobs.hold(life, begun));
     } catch (error) {
       log.error("jobs not claimed", { error });
-      this.#unsure = true;
-      this.#writtenFirst = true;
-      this.#refusedUntilMs = monotonicMs() + CLAIM_RETRY_MS;
+      this.#unsure = this.#writtenFirst = true;
+      this.#next.pause(CLAIM_RETRY_MS);
     }
     for (const { uuid } of begun) {
       this.#claiming.delete(uuid);
@@ -368,6 +365,10 @@ export class Runner {
       ...this.#options,
       runner_id: this.#options.life.runner_id,
       leaving: (uuid, leaves) => this.#leave(uuid, leaves),
+      notStarted: (job_uuid, why) => {
+        this.#options.log.warn("task not started", { job_uuid, why });
+        this.#next.pause(CLAIM_RETRY_MS);
+      },
       backlog: () => this.#backlog,
       mayAct: (free) => this.mayAct(free),
     }, claim);
@@ -393,8 +394,7 @@ export class Runner {
 
   /** Notes that a job leaves its slot. The notification triggers a claim, which joins the store's next commit. */
   #leave(uuid: JobUuid, leaves: boolean): void {
-    if (leaves) this.#leaving.add(uuid);
-    else this.#leaving.delete(uuid);
+    this.#leaving[leaves ? "add" : "delete"](uuid);
     this.#notifier.notify();
   }
 }

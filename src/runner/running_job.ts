@@ -89,6 +89,8 @@ export interface JobDeps {
    * if the job stays after all.
    */
   readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
+  /** Called before a job is queued again because no guest started for it, so that it is not claimed at once. */
+  readonly notStarted: (uuid: JobUuid, why: string) => void;
   /**
    * Why the host's policy refuses a job, as words for the error; undefined if it allows the job. Without this function,
    * every job is allowed.

@@ -26,7 +26,7 @@ import { wallProblem } from "./wall_checks.ts";
 import { type GuestSocket, openGuestSocket } from "./guest_socket.ts";
 import { type GuestListener, type GuestOwner, GuestProcess } from "./process.ts";
 import { openOrphanKiller } from "./orphaned_guests.ts";
-import { START_DEADLINE_MS, takeRest } from "./walled_process.ts";
+import { START_DEADLINE_MS, STARTS_FAILED_MAX, takeRest } from "./walled_process.ts";
 import { GuestQueue, IdleGuests, IdleRenewal } from "./waiting_tasks.ts";
 import { LargeMessageTurns } from "./untrusted_message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
@@ -75,6 +75,8 @@ export interface GuestPool extends LentGuests {
   pids(): number[];
   /** What the guests do now, and totals since the start. */
   counts(): GuestCounts;
+  /** Why guests do not start, once several starts in a row have failed. */
+  readonly startProblem: string | undefined;
   /** Kills every guest and waits until all are gone. */
   close(): Promise<void>;
 }
@@ -96,8 +98,6 @@ export interface GuestCounts {
 const RUNS_PER_GUEST_MAX = 5000;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 10_000;
-/** Consecutive failed starts after which waiting tasks are refused. */
-const START_FAILURES_MAX = 3;
 
 /**
  * Opens a pool; its guests start in the background, and the first tasks wait for them.
@@ -141,6 +141,7 @@ class Pool implements GuestPool {
   #started = 0;
   #givenUp = 0;
   #startFailures = 0;
+  #startProblem: string | undefined;
   #backoff: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
@@ -224,6 +225,10 @@ class Pool implements GuestPool {
     await this.#guestSocket.close();
     await Promise.all(this.#unreaped);
     await this.#command.orphanKiller?.close();
+  }
+
+  get startProblem(): string | undefined {
+    return this.#startProblem;
   }
 
   get #working(): number {
@@ -328,6 +333,7 @@ class Pool implements GuestPool {
       clearTimeout(late);
       this.#starting.delete(guest);
       this.#startFailures = 0;
+      this.#startProblem = undefined;
       this.#offer(guest);
     };
     guest.listen({
@@ -357,9 +363,10 @@ class Pool implements GuestPool {
     this.#startFailures += 1;
     const delayMs = Math.min(BACKOFF_MS_MIN * 2 ** this.#startFailures, BACKOFF_MS_MAX);
     this.#options.log.error("guest failed to start", { why, retry_in_ms: delayMs });
-    if (this.#startFailures >= START_FAILURES_MAX) {
+    if (this.#startFailures >= STARTS_FAILED_MAX) {
+      this.#startProblem = why;
       const message = `Cannot start a guest for the task: ${why}`;
-      this.#waiting.refuse(new AgentError("internal", message));
+      this.#waiting.refuse(new AgentError("overloaded", message));
     }
     this.#backoff = setTimeout(async () => {
       // The socket cannot be renewed while the disk is full, for example; then the next start fails as well.

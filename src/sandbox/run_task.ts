@@ -1,7 +1,7 @@
 // Runs one execution of a task in a guest: sends the source, answers capability calls, and reports the result. The time
 // is measured on this side, because a task could tamper with a clock in its guest.
 
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError, isAway, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { WatchedGuest } from "./orphaned_guests.ts";
@@ -35,7 +35,7 @@ export interface LentGuests {
   /**
    * Lends a guest until `release`. It has served only this workflow and never serves another. Waits
    * while all are busy or starting.
-   * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
+   * @throws {AgentError} `aborted`; `overloaded` naming the cause when guests do not start
    */
   acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess>;
   /** Takes a guest back; a dead one is replaced. */
@@ -43,7 +43,8 @@ export interface LentGuests {
   /**
    * Why a source may not run, worded to follow the name of the task, or undefined. It is the rule for
    * new workflows, which may have changed since the workflow was accepted. Answers are cached.
-   * @throws {AgentError} when the source could not be read; `aborted` by the signal
+   * @throws {AgentError} when the source could not be read; `overloaded` when no decoder started to read it; `aborted`
+   *   by the signal
    */
   readonly checkSource: (source: string, signal: AbortSignal) => Promise<string | undefined>;
 }
@@ -52,7 +53,9 @@ export interface LentGuests {
 export type TaskOutcome =
   | EndOutcome
   | { readonly kind: "timeout" }
-  | { readonly kind: "aborted" };
+  | { readonly kind: "aborted" }
+  /** No process started for it, which is no fault of the task; `why` is an error message. */
+  | { readonly kind: "not_started"; readonly why: string };
 
 /** Time for a guest to stop running a task that has ended, milliseconds. */
 const CLOSE_DEADLINE_MS = 1000;
@@ -124,6 +127,7 @@ function gated(perform: Perform, mayAct: TaskRun["mayAct"]): Perform {
 /** Outcome of a task that got no guest, or whose source could not be read. */
 function neverRun(error: unknown): TaskOutcome {
   if (error instanceof AgentError && error.code === "aborted") return { kind: "aborted" };
+  if (isAway(error)) return { kind: "not_started", why: messageOf(error) };
   return failure("Error", messageOf(error));
 }
 

@@ -59,6 +59,8 @@ export async function takeRest(
 
 /** Time for a new guest or decoder to report that it is ready, milliseconds. */
 export const START_DEADLINE_MS = 30_000;
+/** Starts that fail one after another until the work that waits for them is refused. */
+export const STARTS_FAILED_MAX = 3;
 /** Time for a process to be gone after its connection or its output has ended, milliseconds. */
 export const EXIT_WAIT_MS = 2000;
 /** Output limit of a process, bytes; a sound process writes nothing before V8 aborts. */

@@ -144,6 +144,50 @@ test(
 );
 
 test(
+  "a job for which no guest starts is queued again as if it had not started, and claimed a second later",
+  async (store, mine, claims, lines, clock) => {
+    await started(store, mine);
+    await postTo(mine, store);
+    const first = await begun(mine);
+    clock.pass(30_000);
+    first.end({ kind: "not_started", why: "Cannot start a guest" });
+    await until("the line", () => lines.some((line) => line.includes("task not started")));
+    claims.let();
+    await until("the slot to be free", () => mine.runner.busy === 0);
+    const { execution, starts, elapsed_ms, runner_id } = await present(store);
+    assertEquals([execution, starts, elapsed_ms, runner_id], ["queued", 0, 0, null]);
+    clock.pass(999);
+    mine.runner.wake();
+    await store.jobs.stats();
+    assertEquals(mine.tasks, []);
+    clock.pass(1);
+    mine.runner.wake();
+    const second = await begun(mine);
+    assertEquals(second.run.job.attempt, 1);
+    second.end(success(second));
+    await until("the job to end", async () => (await present(store)).execution === "succeeded");
+  },
+);
+
+test(
+  "a fallback for which no guest starts waits for one, and its body is not run again",
+  async (store, mine) => {
+    const chain = [{ ...taskOf("only"), fallback: "a fallback" }];
+    await create(store, jobOf(1, { workflow: workflowOf({ chain }) }));
+    await mine.runner.start();
+    const body = await begun(mine);
+    body.end({ kind: "failure", error: "no", job: body.run.job });
+    const denied = await until("the fallback", () => mine.tasks.find((task) => task !== body));
+    denied.end({ kind: "not_started", why: "Cannot start a guest" });
+    const fallback = await until("another try", () => mine.tasks.find((task) => task !== denied));
+    assertEquals([denied.run.kind, fallback.run.kind], ["fallback", "fallback"]);
+    fallback.end(success(fallback));
+    await until("the job to end", async () => (await present(store)).execution === "succeeded");
+    assertEquals((await present(store)).chain_results[0]?.attempts, 1);
+  },
+);
+
+test(
   "a task that was interrupted before does not begin until its claim is written",
   async (store, mine, claims, _lines, clock) => {
     await create(store, FIRST);

@@ -187,25 +187,45 @@ Deno.test("openPool() refuses another user for guests when the agent is not root
   });
 });
 
-Deno.test("a task fails with the reason why no guest starts", async (t) => {
+function whyNotStarted(outcome: TaskOutcome): string {
+  return outcome.kind === "not_started" ? outcome.why : JSON.stringify(outcome);
+}
+
+Deno.test("a task is not started when no guest starts, and the pool says why until one does", async (t) => {
   const ways: Record<string, RegExp> = {
     open: /is not closed: it can read a file/,
-    untried: /is not closed: it did not try \\"read\\", .*\\"import\\"/,
+    untried: /is not closed: it did not try "read", .*"import"/,
     early: /spoke before it was ready/,
     nothing: /there is no way named nothing/,
   };
   for (const [way, why] of Object.entries(ways)) {
     await t.step(way, async () => {
       await withPool(async (run) => {
-        assertMatch(errorMessage(await run(OK)), why);
+        assertMatch(whyNotStarted(await run(OK)), why);
       }, { self: hostile(way) });
     });
   }
   await t.step("a program that is not there", async () => {
     const self = { program: "/nothing/here", args: [], env: {}, compiled: true };
-    await withPool(async (run) => {
-      assertMatch(errorMessage(await run(OK)), /Cannot start a guest for the task: its process/);
+    await withPool(async (run, pool) => {
+      assertEquals(pool.startProblem, undefined);
+      const words = /^Cannot start a guest for the task: (its process .+)$/s;
+      const [, why] = words.exec(whyNotStarted(await run(OK))) ?? [];
+      assertEquals(why, pool.startProblem);
     }, { self });
+  });
+  await t.step("a program that is put there later", async () => {
+    await withFolder(async (folder) => {
+      const self = selfOfRun();
+      const program = join(folder, "program");
+      await withPool(async (run, pool) => {
+        assertMatch(whyNotStarted(await run(OK)), /Cannot start a guest/);
+        await Deno.symlink(self.program, program);
+        await until("a guest", () => pool.counts().spare > 0 || undefined);
+        assertEquals(pool.startProblem, undefined);
+        assertEquals((await run(OK)).kind, "success");
+      }, { self: { ...self, program } });
+    });
   });
 });
 

@@ -225,6 +225,7 @@ async function runClaimed(
     retryCountsFirst: false,
     changed: () => {},
     leaving: () => {},
+    notStarted: () => {},
     log,
   });
   await running.done;

@@ -94,7 +94,7 @@ export type JobEvent =
   /** A runner takes the job. */
   | { readonly kind: "claim" }
   | TaskEvent
-  /** The agent stops: the present task starts again later as if it had not started. */
+  /** The agent stops, or no guest started: the present task starts again later as if it had not started. */
   | { readonly kind: "release" }
   /** The run was cut off by a bug in the agent. */
   | { readonly kind: "abandon" }

@@ -42,6 +42,8 @@ export type SomeEvent =
   }
   /** An execution answers, as its script says. */
   | { readonly kind: "answer"; readonly which: number }
+  /** No guest starts for an execution. */
+  | { readonly kind: "deny"; readonly which: number }
   | { readonly kind: "pass"; readonly ms: number }
   /** The clock of the wall is set. */
   | { readonly kind: "set"; readonly ms: number }
@@ -71,6 +73,7 @@ const anyEvent: fc.Arbitrary<SomeEvent> = fc.oneof(
     }),
   },
   { weight: 16, arbitrary: fc.record({ kind: kindOf("answer"), which }) },
+  { weight: 2, arbitrary: fc.record({ kind: kindOf("deny"), which }) },
   {
     weight: 2,
     arbitrary: fc.record({

@@ -156,15 +156,21 @@ export class Model {
     }
     assertEquals(run.job.attempt, starts - 1 + now.executions);
     assertEquals(run.job.seen ?? 0, now.seen);
-    now.open = { kind: run.kind, ownTime: ownMs <= leftMs };
+    now.open = { kind: run.kind, ownTime: ownMs <= leftMs, atMs: this.ms };
   }
 
   /** What a body or fallback has ended with. */
   ended(uuid: JobUuid, outcome: TaskOutcome): void {
     const run = runOf(this.job(uuid));
     if (run?.open === undefined || outcome.kind === "aborted") return;
-    const { ownTime, kind } = run.open;
+    const { ownTime, kind, atMs } = run.open;
     delete run.open;
+    if (outcome.kind === "not_started") {
+      // It counts neither as an execution nor as time.
+      run.executions -= 1;
+      run.beganMs += this.ms - atMs;
+      return;
+    }
     if (outcome.kind !== "timeout") run.seen += 1;
     switch (outcome.kind) {
       case "success":

@@ -18,10 +18,10 @@ export interface Entry {
 /** What the runner has of a job while it holds it. */
 export interface Run {
   /** When the phase would have begun without interruptions. */
-  readonly beganMs: number;
+  beganMs: number;
   executions: number;
   seen: number;
-  open?: { readonly kind: "body" | "fallback"; readonly ownTime: boolean };
+  open?: { readonly kind: "body" | "fallback"; readonly ownTime: boolean; readonly atMs: number };
   failure?: JsonValue;
   fallenBack?: boolean;
   end?: { readonly word: string; readonly error: JsonValue; readonly result: JsonValue };

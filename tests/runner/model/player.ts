@@ -72,6 +72,11 @@ class Player {
         if (task !== undefined) answer(task);
         return;
       }
+      case "deny": {
+        // A fallback waits for its guest instead.
+        const bodies = world.tasks.filter(({ run }) => run.kind === "body");
+        return pick(bodies, event.which)?.end({ kind: "not_started", why: "no guest" });
+      }
       case "pass":
         return world.move(event.ms, true);
       case "set":
@@ -160,7 +165,7 @@ class Player {
     // A job whose last result came too late for a cancel undoes although its slot was given away.
     const doing = held.filter(({ phase }) => phase !== "oncancel");
     assert(doing.length <= this.#sequence.slots, "more jobs run than there are slots");
-    if (held.length >= this.#sequence.slots) return;
+    if (held.length >= this.#sequence.slots || world.paused) return;
     const left = [...model.jobs.values()].filter((job) => model.due(job));
     assertEquals(left.map(({ uuid }) => uuid), [], "jobs are due and slots are free");
   }

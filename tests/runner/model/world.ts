@@ -28,6 +28,8 @@ export interface OpenTask {
 
 /** Turns of the event loop without any call after which nothing goes on by itself. */
 const QUIET_TURNS = 3;
+/** How long the runner claims nothing after no guest has started. */
+const PAUSE_MS = 1_000;
 /** The numbers of the jobs that the runner makes begin here. */
 const SUCCESSORS = 1000;
 
@@ -46,6 +48,8 @@ export class World {
   #made = 0;
   #lives = 0;
   #fault: unknown;
+  /** Until when the runner claims nothing, because no guest started. */
+  #pausedUntilMs = Number.NEGATIVE_INFINITY;
 
   readonly #eager: boolean;
 
@@ -64,11 +68,16 @@ export class World {
     return !this.#life.dead;
   }
 
+  get paused(): boolean {
+    return this.#ms < this.#pausedUntilMs;
+  }
+
   /** Begins a life, unless the runner lives. */
   async start(): Promise<void> {
     if (this.alive) return;
     const life: Life = { dead: false };
     this.#life = life;
+    this.#pausedUntilMs = Number.NEGATIVE_INFINITY;
     const runner = new Runner({
       budget: openMemoryBudget(),
       ownerOf: ({ workflow_uuid }) => Promise.resolve(ownerNamed(workflow_uuid)),
@@ -209,6 +218,7 @@ export class World {
           this.tasks.splice(this.tasks.indexOf(open), 1);
           this.#calls.count += 1;
           this.#watch(() => this.model.ended(uuid, outcome));
+          if (outcome.kind === "not_started") this.#pausedUntilMs = this.#ms + PAUSE_MS;
           resolve(outcome);
         },
       };
