@@ -19,6 +19,7 @@ import {
   type WalledCommand,
 } from "../sandbox/guest_command.ts";
 import { openOrphanKiller } from "../sandbox/orphaned_guests.ts";
+import { STARTS_FAILED_MAX } from "../sandbox/walled_process.ts";
 import { MemoryWatch } from "../sandbox/memory_watch.ts";
 import {
   CANCELED,
@@ -44,8 +45,8 @@ export interface Decoders {
   /**
    * Runs one piece of work: bytes in, one JSON value out.
    * @throws {AgentError} the work's own error; the options' `code` when the decoder ends or exceeds
-   *   its time or memory; `aborted`; `overloaded` when too much work waits; `internal` when no
-   *   decoder can be started; and whatever the input throws
+   *   its time or memory; `aborted`; `overloaded` when too much work waits or no decoder starts;
+   *   and whatever the input throws
    */
   ask(
     work: WorkName,
@@ -212,7 +213,7 @@ class DecoderPool implements Decoders {
     }
   }
 
-  /** @throws {AgentError} `internal` when none can be started; `aborted` */
+  /** @throws {AgentError} `overloaded` when none starts; `aborted` */
   async #take(
     command: WalledCommand,
     key: string | undefined,
@@ -226,21 +227,22 @@ class DecoderPool implements Decoders {
     const abort = () => decoder?.kill(CANCELED);
     signal?.addEventListener("abort", abort, { once: true });
     let decoder: DecoderProcess | undefined;
+    let why = "";
     try {
-      decoder = this.#fresh.shift() ?? this.#start(command);
-      await decoder.ready;
-    } catch (error) {
-      const why = error instanceof DecoderLost
-        ? `its process ${error.end.words}`
-        : messageOf(error);
-      if (signal?.aborted !== true && !this.#closed) {
-        throw new AgentError("internal", `Cannot ${what}: no decoder was started: ${why}`);
+      for (let starts = 1; starts <= STARTS_FAILED_MAX; starts++) {
+        try {
+          decoder = this.#fresh.shift() ?? this.#start(command);
+          await decoder.ready;
+        } catch (error) {
+          why = error instanceof DecoderLost ? `its process ${error.end.words}` : messageOf(error);
+        }
+        if (signal?.aborted === true || this.#closed) throw abortedError(`Cannot ${what}`);
+        if (decoder?.alive === true) return decoder;
       }
     } finally {
       signal?.removeEventListener("abort", abort);
     }
-    if (decoder?.alive === true && signal?.aborted !== true) return decoder;
-    throw abortedError(`Cannot ${what}`);
+    throw new AgentError("overloaded", `Cannot ${what}: no decoder was started: ${why}`);
   }
 
   /** Keeps a decoder for its kind and origin, or ends it. */
