@@ -27,7 +27,8 @@ import {
   openInsist,
   withDeadline,
 } from "./capability.ts";
-import { imagesCapabilities, openFoundMedia } from "./images.ts";
+import { imagesCapabilities } from "./images.ts";
+import { openFoundMedia } from "./found_media.ts";
 import { infoCapabilities, logCapabilities, openNotes, openProgress } from "./info.ts";
 import { mediaCapabilities } from "./media.ts";
 import { openOwnMachines, type OwnMachines } from "./own_machines.ts";

@@ -20,7 +20,8 @@ import type { Medium } from "../mirror/media/wanted_file.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { existingMachine, machineUuid, parseZoneFile } from "./vmadm.ts";
 import type { Call, CapabilitiesOf } from "./capability.ts";
-import { downloadOptions, type FoundMedia, mediumJson } from "./images.ts";
+import { downloadOptions, mediumJson } from "./images.ts";
+import type { FoundMedia } from "./found_media.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import { HOUR_MS } from "../domain/instant.ts";
 
