@@ -4,7 +4,7 @@ import { AgentError, systemReason } from "../domain/error.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
 import { openPeers, type Peers } from "../http/peers/peers.ts";
-import { reportMachines } from "../machines/listing.ts";
+import { reportMachines } from "../machines/reports.ts";
 import { Notifier } from "../runtime/waiting.ts";
 import type { HostKey } from "../state_dir/host_key.ts";
 import type { Store } from "../store/store.ts";
