@@ -19,7 +19,7 @@ import {
 import { EXECUTION, executionOnWire, type Wording } from "../domain/job/wire.ts";
 import type { Log } from "../metrics/log.ts";
 import { pause } from "../runtime/waiting.ts";
-import type { Leftover } from "../store/machine_store.ts";
+import type { Leftover } from "../store/claim_store.ts";
 import type { Store } from "../store/store.ts";
 
 /** Milliseconds from the end of a job to the first attempt, in which its calls on the host can finish. */

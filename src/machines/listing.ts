@@ -6,7 +6,7 @@ import type { HostUuid } from "../domain/id.ts";
 import { msBetween } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { MachineFilter, MachineJob, MachinePage } from "../store/machine_store.ts";
-import type { MachineReportStore } from "../store/machine_store.ts";
+import type { MachineReportStore } from "../store/report_store.ts";
 import {
   historiesOf,
   type HistoriesOnly,

@@ -11,7 +11,8 @@ import {
   parseMediaName,
 } from "../domain/machine/media.ts";
 import type { Log } from "../metrics/log.ts";
-import type { ImageStore, MediaStore } from "../store/local_store.ts";
+import type { ImageStore } from "../store/image_store.ts";
+import type { MediaStore } from "../store/media_store.ts";
 import type { IndexStore } from "../store/store.ts";
 import { openBandwidth } from "./media/download.ts";
 import { openCache } from "./media/cache.ts";

@@ -10,12 +10,11 @@ import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
 import type { EventStore } from "./event_store.ts";
 import type { HostStore } from "./host_store.ts";
-import type {
-  MachineClaimStore,
-  MachineHistoryStore,
-  MachineReportStore,
-} from "./machine_store.ts";
-import type { ImageStore, MediaStore } from "./local_store.ts";
+import type { MachineHistoryStore } from "./machine_store.ts";
+import type { MachineClaimStore } from "./claim_store.ts";
+import type { MachineReportStore } from "./report_store.ts";
+import type { ImageStore } from "./image_store.ts";
+import type { MediaStore } from "./media_store.ts";
 import type { JobStore, NextDue } from "./job_store.ts";
 import type { StoredText, TextPage } from "./stored_text.ts";
 

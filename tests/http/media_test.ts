@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
-import type { MediaFile } from "../../src/store/local_store.ts";
+import type { MediaFile } from "../../src/store/media_store.ts";
 import { T0, taskOf } from "../support/job.ts";
 import {
   assertRefused,

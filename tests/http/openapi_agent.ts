@@ -39,7 +39,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
-import type { MediaFile } from "../../src/store/local_store.ts";
+import type { MediaFile } from "../../src/store/media_store.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { jobOf, T0, taskOf } from "../support/job.ts";

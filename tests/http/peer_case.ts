@@ -6,7 +6,7 @@ import { sha256Hex } from "../../src/domain/digest.ts";
 import { secretText } from "../../src/domain/token.ts";
 import { openPeerBook, type PeerBook } from "../../src/http/peers/check.ts";
 import type { ListedHost } from "../../src/store/host_store.ts";
-import type { MachineReportStore } from "../../src/store/machine_store.ts";
+import type { MachineReportStore } from "../../src/store/report_store.ts";
 import { T0 } from "../support/job.ts";
 
 export const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f" as MachineUuid;

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { openLog } from "../../src/metrics/log.ts";
 import { reportMachines } from "../../src/machines/reports.ts";
 import { Notifier } from "../../src/runtime/waiting.ts";
-import type { MachineReport } from "../../src/store/machine_store.ts";
+import type { MachineReport } from "../../src/store/report_store.ts";
 import { T0 } from "../support/job.ts";
 import { until } from "../support/until.ts";
 

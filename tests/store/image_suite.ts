@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { ImageFilter, ListedImage } from "../../src/store/local_store.ts";
+import type { ImageFilter, ListedImage } from "../../src/store/image_store.ts";
 import type { IndexDocument, IndexSync, Store } from "../../src/store/store.ts";
 import { T0 } from "../support/job.ts";
 import type { Test } from "./store_case.ts";

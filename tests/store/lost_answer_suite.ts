@@ -6,7 +6,7 @@ import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { JobOrder } from "../../src/store/job_store.ts";
-import type { MediaStore } from "../../src/store/local_store.ts";
+import type { MediaStore } from "../../src/store/media_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { at, lifeOf, rescueAt } from "../support/clocked_store.ts";
 import {

@@ -1,7 +1,7 @@
 // The suite's part on the verified files of the host.
 
 import { assertEquals } from "@std/assert";
-import type { MediaDownload, MediaFile } from "../../src/store/local_store.ts";
+import type { MediaDownload, MediaFile } from "../../src/store/media_store.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { create, finish, JOB, run, type Test } from "./store_case.ts";
 import { at } from "../support/clocked_store.ts";

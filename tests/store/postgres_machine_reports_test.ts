@@ -5,11 +5,8 @@ import type { HostUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts
 import type { JsonObject } from "../../src/domain/json.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Store } from "../../src/store/store.ts";
-import type {
-  MachineFilter,
-  MachinePage,
-  MachineReportStore,
-} from "../../src/store/machine_store.ts";
+import type { MachineFilter, MachinePage } from "../../src/store/machine_store.ts";
+import type { MachineReportStore } from "../../src/store/report_store.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { listAllMachines } from "../../src/machines/listing.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";

@@ -18,7 +18,7 @@ import {
   type SignedHead,
 } from "../../domain/peer.ts";
 import type { ListedHost } from "../../store/host_store.ts";
-import type { HostReading } from "../../store/machine_store.ts";
+import type { HostReading } from "../../store/report_store.ts";
 import type { AcceptedCall, PeerCaller } from "../caller.ts";
 
 /** Milliseconds for which the hosts' rows are cached. A replaced key or a forgotten host stays valid for that long. */

@@ -21,7 +21,7 @@ import {
   signedHeaders,
 } from "../../domain/peer.ts";
 import type { ListedHost } from "../../store/host_store.ts";
-import type { MachineReportStore } from "../../store/machine_store.ts";
+import type { MachineReportStore } from "../../store/report_store.ts";
 import { type Caller, callerText, seesSecrets } from "../caller.ts";
 import { type CallCheck, headOf, type PeerBook } from "./check.ts";
 

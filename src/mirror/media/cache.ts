@@ -10,7 +10,7 @@ import { absent, fileInfo } from "../../runtime/regular_file.ts";
 import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { MediaFile, MediaStore } from "../../store/local_store.ts";
+import type { MediaFile, MediaStore } from "../../store/media_store.ts";
 import type { Hashes } from "./hash.ts";
 import { removeOutputs } from "./partial.ts";
 import type { WantedFile } from "./wanted_file.ts";

@@ -8,7 +8,7 @@ import type { JobUuid } from "../../domain/id.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { MediaCompression } from "../../domain/machine/media.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { MediaStore } from "../../store/local_store.ts";
+import type { MediaStore } from "../../store/media_store.ts";
 import type { CachedFile } from "./cache.ts";
 import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts";
 import type { KnownHosts } from "../web/allowed_hosts.ts";

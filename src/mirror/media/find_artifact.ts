@@ -6,7 +6,7 @@ import { type Artifact, type Build, parseBuildList } from "../../domain/index/ar
 import { type Distro, type DistroSummary, holderOf } from "../../domain/index/image_index.ts";
 import { DISTRO_LIST_PATH, distroPath, quote } from "../../domain/index/index_document.ts";
 import { type ArtifactRef, safeMediaName } from "../../domain/machine/media.ts";
-import type { ImageStore } from "../../store/local_store.ts";
+import type { ImageStore } from "../../store/image_store.ts";
 import type { IndexStore } from "../../store/store.ts";
 import type { IndexReading } from "../sync/index_reading.ts";
 import { heldLists } from "../sync/plan.ts";

@@ -7,7 +7,7 @@ import { AgentError } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { MediaFile, MediaStore } from "../../store/local_store.ts";
+import type { MediaFile, MediaStore } from "../../store/media_store.ts";
 import type { Cache } from "./cache.ts";
 import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./hash.ts";
 import type { Medium } from "./wanted_file.ts";

@@ -7,7 +7,7 @@ import { systemReason } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { mapLimited } from "../../runtime/waiting.ts";
-import type { MediaStore } from "../../store/local_store.ts";
+import type { MediaStore } from "../../store/media_store.ts";
 import { isWithin, realPath, UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 import type { KnownCopy, KnownFile, KnownFiles } from "./known_files.ts";

@@ -19,13 +19,8 @@ import {
   listedHost,
   type RegisterOutcome,
 } from "../host_store.ts";
-import type {
-  MachineFilter,
-  MachinePage,
-  MachineReport,
-  MachineReportStore,
-  ReportedMachines,
-} from "../machine_store.ts";
+import type { MachineFilter, MachinePage } from "../machine_store.ts";
+import type { MachineReport, MachineReportStore, ReportedMachines } from "../report_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 import { hostNotice } from "./notices.ts";

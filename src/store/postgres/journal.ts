@@ -14,7 +14,7 @@ import type { Instant } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
-import type { MachineClaim } from "../machine_store.ts";
+import type { MachineClaim } from "../claim_store.ts";
 import type { JournalRow, JournalStore, Store } from "../store.ts";
 import type { UnwrittenHold } from "./job/host_lost.ts";
 import { isBadData } from "./errors.ts";

@@ -9,7 +9,7 @@ import {
   leftoverFailed,
   type MachineClaim,
   type MachineClaimStore,
-} from "../machine_store.ts";
+} from "../claim_store.ts";
 import { CLAIMS_WITH_JOBS, IS_LEFT } from "../sql.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";

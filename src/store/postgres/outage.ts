@@ -9,7 +9,7 @@ import { isHeld, stateOf } from "../../domain/job/state.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { JobNotice } from "../host_store.ts";
 import type { BeginOutcome, Claimed, Hold, JobStore } from "../job_store.ts";
-import type { MachineClaim, MachineClaimStore } from "../machine_store.ts";
+import type { MachineClaim, MachineClaimStore } from "../claim_store.ts";
 import type { InfoStore, JournalStore, Store } from "../store.ts";
 import type { Showing, StoredText } from "../stored_text.ts";
 import { HeldJobs, KeptTexts } from "./held_jobs.ts";

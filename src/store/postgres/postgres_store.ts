@@ -11,7 +11,7 @@ import type { EventStore } from "../event_store.ts";
 import type { Incarnation, JobUuid, RunnerId } from "../../domain/id.ts";
 import type { JobNotice } from "../host_store.ts";
 import type { BeginOutcome, Hold, JobStore, RunnerLife } from "../job_store.ts";
-import type { MediaStore } from "../local_store.ts";
+import type { MediaStore } from "../media_store.ts";
 import type { InfoStore, LocalStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
 import { openHosts, openMachineReports } from "./hosts.ts";

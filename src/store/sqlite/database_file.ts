@@ -6,7 +6,7 @@ import { dirname, join } from "@std/path";
 import { AgentError, isNoSpace, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Execution } from "../../domain/job/state.ts";
-import type { Leftover } from "../machine_store.ts";
+import type { Leftover } from "../claim_store.ts";
 import type { IndexSync } from "../store.ts";
 import { LEFT_CLAIMS } from "./machine_claims.ts";
 import { versionProblem } from "./migrations.ts";

@@ -3,7 +3,7 @@
 // lost.
 
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
-import type { ImageStore } from "../local_store.ts";
+import type { ImageStore } from "../image_store.ts";
 import type { JobStore, NextDue } from "../job_store.ts";
 import type { CallbackStore, IndexStore, InfoStore, LocalStore, WorkflowStore } from "../store.ts";
 import {

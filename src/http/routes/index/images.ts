@@ -33,7 +33,7 @@ import {
   type ImageStore,
   type ListedImage,
   SEARCH_WORDS_MAX,
-} from "../../../store/local_store.ts";
+} from "../../../store/image_store.ts";
 
 /** Names that other tools use for the architectures of the OS information database. */
 const FOREIGN_ARCHS: ReadonlyMap<string, string> = new Map([

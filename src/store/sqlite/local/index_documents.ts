@@ -10,7 +10,7 @@ import {
   type ImagePlace,
   type ListedImage,
   SEARCH_WORDS_MAX,
-} from "../../local_store.ts";
+} from "../../image_store.ts";
 import type { IndexDocument, IndexPin, IndexPinChanges, IndexSync } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 

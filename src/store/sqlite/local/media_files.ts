@@ -9,7 +9,7 @@ import type {
   MediaFile,
   MediaStore,
   StoredCopy,
-} from "../../local_store.ts";
+} from "../../media_store.ts";
 import type { Connection } from "../connection.ts";
 
 const COLUMNS = `f.sha256, f.name, f.path, f.size, f.source, f.origin, f.label, f.level,
