@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { attributesOf, fieldsOf, packet } from "../../src/host/ssh/session.ts";
+import { attributesOf, fieldsOf, packet } from "../../src/host/ssh/packet.ts";
 import { refused } from "./refused.ts";
 
 Deno.test("packet() writes its length, its kind and its fields", () => {

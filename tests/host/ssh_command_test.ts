@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import fc from "fast-check";
-import { commandLine, quoted } from "../../src/host/ssh/transport.ts";
+import { commandLine, quoted } from "../../src/host/ssh/command.ts";
 import { assertEnds, farTest, isAlive, pidIn } from "./far_host.ts";
 import { until } from "../support/until.ts";
 import { refused } from "./refused.ts";

@@ -4,7 +4,8 @@
 
 import { assertEquals } from "@std/assert";
 import { runCommand } from "../../src/host/program.ts";
-import { quoted, sshTransport } from "../../src/host/ssh/transport.ts";
+import { sshTransport } from "../../src/host/ssh/transport.ts";
+import { quoted } from "../../src/host/ssh/command.ts";
 import { localTransport, simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { withFolder } from "../support/until.ts";

@@ -7,6 +7,7 @@ import { sizeText } from "../../domain/host.ts";
 import type { Digests, FileStatus, HostFiles, HostFileWriter } from "../host_files.ts";
 import { describeResult } from "../program_output.ts";
 import { moveWithin, removeWithin, type RunProgram, tailWithin } from "../folder_script.ts";
+import type { RemoteSession, SftpAnswer } from "./session.ts";
 import {
   ATTRIBUTE,
   attributesOf,
@@ -15,10 +16,8 @@ import {
   OPEN,
   PACKET,
   type PacketFields,
-  type RemoteSession,
-  type SftpAnswer,
   STATUS,
-} from "./session.ts";
+} from "./packet.ts";
 import type { DigestAlgorithm } from "../../domain/digest.ts";
 
 const EXTENSIONS = ["statvfs@openssh.com", "fsync@openssh.com"];
