@@ -16,7 +16,7 @@ import type { EarlyParts, SharedParts } from "./shared_parts.ts";
 import type { Reloads } from "./settings_in_force.ts";
 import { Runner } from "../runner/runner.ts";
 import type { JobDeps } from "../runner/running_job.ts";
-import { openGuestWatch } from "../sandbox/orphaned_guests.ts";
+import { openGuestWatch } from "../sandbox/lease_watch.ts";
 import { findGuestTools, type FindTools } from "../sandbox/guest_command.ts";
 import { openGuestOwners } from "../sandbox/process.ts";
 import { type GuestPool, openPool } from "../sandbox/pool.ts";

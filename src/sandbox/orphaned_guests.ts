@@ -1,11 +1,11 @@
-// Ends guests and decoders that outlive their agent, by shells beside it. On Linux setpriv asks the kernel for that. On
-// illumos a shell of the agent's own user, which no guest may signal, keeps the id of each process and kills those that
-// remain once the agent has ended for any reason. If both are killed, the next agent finds the ids in the state folder and
-// ends the processes. On both, another shell ends the guests of free jobs whose agent has been silent for a lease.
+// Ends guests and decoders that outlive their agent. On Linux setpriv asks the kernel for that. On illumos a shell of the
+// agent's own user, which no guest may signal, keeps the id of each process and kills those that remain once the agent has
+// ended for any reason. If both are killed, the next agent finds the ids in the state folder and ends the processes.
 
 import { join } from "@std/path";
 import { systemNow } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
+import { type SideShell, startSideShell } from "./side_shell.ts";
 
 /** Reads `add PID` and `end PID` until the agent closes the other end or dies. */
 const KILLER_SCRIPT = `trap '' HUP INT QUIT TERM
@@ -196,146 +196,4 @@ async function readStarts(ps: string, pids: readonly number[]): Promise<Map<numb
     const ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000;
     return [[Number(pid), askedMs - ms] as const];
   }));
-}
-
-/** A shell that ends with the agent, which holds the other end of its input. */
-interface SideShell {
-  /** Sends a line, which is lost if the shell has ended. @returns settles when it was written */
-  tell(line: string): Promise<void>;
-  /** Settles when the shell has ended, for whatever reason. */
-  readonly ended: Promise<unknown>;
-  /** Closes its input. @returns settles when it has ended */
-  close(): Promise<void>;
-}
-
-/**
- * @param args the parameters of the script, from `$1`
- * @throws {Error} when the host can start no process
- */
-function startSideShell(sh: string, script: string, ...args: string[]): SideShell {
-  const shell = new Deno.Command(sh, {
-    args: ["-c", script, "sh", ...args],
-    clearEnv: true,
-    env: { PATH: "/usr/bin:/bin" },
-    cwd: "/",
-    stdin: "piped",
-    stdout: "null",
-    stderr: "null",
-    // The shell must survive a kill of the agent's process group, because its work begins then.
-    detached: true,
-  }).spawn();
-  shell.unref();
-  const writer = shell.stdin.getWriter();
-  return {
-    tell: (line) => writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {}),
-    ended: shell.status,
-    async close() {
-      // While the agent waits for the shell to end, the shell keeps the agent's process alive.
-      shell.ref();
-      await writer.close().catch(() => {});
-      await shell.status;
-    },
-  };
-}
-
-/** Parts of a lease. The agent should report in each part; guests are ended after the last part without a report. */
-const PARTS = 4;
-
-/** Reads `add PID`, `end PID`, `heard`, and a `tick` after each part of a lease. */
-const WATCH_SCRIPT = `trap '' HUP INT QUIT TERM
-{
-  while sleep "$1" >/dev/null; do echo tick; done &
-  cat
-  kill -KILL $!
-} | {
-  held=
-  silent=0
-  endHeld() { for one in $held; do kill -KILL "$one"; done; held=; }
-  while read -r word pid; do
-    case $word in
-      heard) silent=0 ;;
-      tick) silent=$((silent + 1)); [ "$silent" -lt ${PARTS} ] || endHeld ;;
-      add) silent=0 held="$held $pid" ;;
-      end)
-        rest=
-        for one in $held; do [ "$one" = "$pid" ] || rest="$rest $one"; done
-        held=$rest ;;
-    esac
-  done
-  endHeld
-}`;
-
-/** A guest under this watch. */
-export interface WatchedGuest {
-  /** Settles when the shell knows the guest. */
-  readonly begun: Promise<void>;
-  /** Ends the watch of this guest. @returns settles as `begun` */
-  end(): Promise<void>;
-}
-
-/**
- * Ends the guests of free jobs when their agent has been silent for a lease, because it may be stopped while other hosts
- * have claimed the jobs. A guest in an endless loop cannot notice that, so a shell does. It measures time by sleeping,
- * which follows the monotonic clock, and ends with the agent. Opened and closed with the pool of a runner whose store is
- * shared.
- */
-interface GuestWatch {
-  /** Watches a guest that runs a free job. */
-  watch(pid: number): WatchedGuest;
-  /** Settles when the shell has ended. */
-  close(): Promise<void>;
-}
-
-/** @param sh path of the shell, which is started for the first guest */
-export function openGuestWatch(
-  { sh = "/bin/sh", leaseMs, log }: {
-    readonly sh?: string;
-    readonly leaseMs: number;
-    readonly log: Log;
-  },
-): GuestWatch {
-  const watched = new Set<number>();
-  let shell: SideShell | undefined;
-  let heard: ReturnType<typeof setInterval> | undefined;
-  const warn = (fields: { reason: string } | { error: unknown }) =>
-    log.warn("guests of free jobs may outlive their lease", fields);
-  const open = (): SideShell | undefined => {
-    try {
-      const opened = startSideShell(sh, WATCH_SCRIPT, `${leaseMs / PARTS / 1000}`);
-      void opened.ended.then(() => {
-        if (shell !== opened) return;
-        warn({ reason: "their watch has ended" });
-        shell = undefined;
-      });
-      for (const pid of watched) void opened.tell(`add ${pid}`);
-      return opened;
-    } catch (error) {
-      // The host cannot start a process now; the next part of the lease tries again.
-      warn({ error });
-      return undefined;
-    }
-  };
-  const tell = async (line: string) => await (shell ??= open())?.tell(line);
-  return {
-    watch(pid) {
-      const begun = tell(`add ${pid}`);
-      watched.add(pid);
-      heard ??= setInterval(() => void tell("heard"), leaseMs / PARTS);
-      const end = async () => {
-        watched.delete(pid);
-        if (watched.size === 0) {
-          clearInterval(heard);
-          heard = undefined;
-        }
-        await shell?.tell(`end ${pid}`);
-      };
-      return { begun, end };
-    },
-    async close() {
-      clearInterval(heard);
-      const last = shell;
-      shell = undefined;
-      await last?.close();
-    },
-  };
 }

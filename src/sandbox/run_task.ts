@@ -4,7 +4,7 @@
 import { AgentError, isAway, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
-import type { WatchedGuest } from "./orphaned_guests.ts";
+import type { WatchedGuest } from "./lease_watch.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
 import type { ProcessEnd } from "./walled_process.ts";
 import { callAfter, TIMER_MS_MAX } from "../runtime/waiting.ts";

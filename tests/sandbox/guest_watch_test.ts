@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { silentLog } from "../../src/metrics/log.ts";
-import { openGuestWatch } from "../../src/sandbox/orphaned_guests.ts";
+import { openGuestWatch } from "../../src/sandbox/lease_watch.ts";
 import { isRunning, startPrinting } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 

@@ -1,7 +1,7 @@
 // An agent that watches over two guests, of which one has ended its task: prints their ids and waits to be stopped.
 
 import { silentLog } from "../../src/metrics/log.ts";
-import { openGuestWatch } from "../../src/sandbox/orphaned_guests.ts";
+import { openGuestWatch } from "../../src/sandbox/lease_watch.ts";
 import { spawnWalled } from "../../src/sandbox/walled_process.ts";
 
 const watch = openGuestWatch({ leaseMs: 1_000, log: silentLog });
