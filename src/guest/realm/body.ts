@@ -254,7 +254,7 @@ export function succeed(realm: Realm, head: string, result: unknown): void {
   let resultText: string;
   let jobText: string;
   try {
-    resultText = textOf(realm, result || "OK", "result", realm.settings.resultCharsMax) ?? `"OK"`;
+    resultText = textOf(realm, result, "result", realm.settings.resultCharsMax) ?? `"OK"`;
     jobText = jobTextOf(realm);
   } catch (thrown) {
     fail(realm, errorFromThrow(realm, thrown));

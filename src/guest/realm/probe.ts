@@ -72,7 +72,7 @@ function findings(
 
 function findingsIn(outcome: string): string[] {
   const { kind, result } = JSON.parse(outcome);
-  // A falsy result is reported as "OK".
+  // An undefined result is reported as "OK".
   if (kind !== "success" || result === "OK") return [`no end of the proof: ${outcome}`];
   return result;
 }
