@@ -4,7 +4,7 @@
 // arguments. Only strings and numbers pass through `send`.
 
 import { errorFromCallback, errorFromThrow, reasonOf, stackOf } from "./error.ts";
-import { openCapabilities, openLog, openTimers, taskLog, writeLog } from "./globals.ts";
+import { openGiven, taskLog, writeLog } from "./globals.ts";
 import { freezeRealm } from "./freeze.ts";
 import type {
   Realm,
@@ -23,9 +23,10 @@ export function openRealm(settings: RealmSettings, random: () => number): RealmS
   if (settings.shared) freezeRealm(random);
   const global = globalThis;
   const language = settings.shared ? takeGlobals(global) : {};
+  const given = openGiven(settings);
   return {
     language,
-    open: (host) => openTask(host, settings, place, language),
+    open: (host) => openTask(host, settings, place, { language, given }),
     restore: settings.shared ? watchRealm(global, settings) : () => false,
   };
 }
@@ -68,12 +69,19 @@ export function takeGlobals(global: object): Record<string, unknown> {
   return language;
 }
 
+/** What the names of a shared realm stand for. */
+interface RealmNames {
+  readonly language: Readonly<Record<string, unknown>>;
+  /** What makes each thing that a task gets besides. */
+  readonly given: Readonly<Record<string, (realm: Realm) => unknown>>;
+}
+
 /** Opens an execution in a realm. */
 export function openTask(
   host: RealmHost,
   settings: RealmSettings,
   place: RealmPlace,
-  language: Readonly<Record<string, unknown>>,
+  { language, given }: RealmNames,
 ): RealmPort {
   const { parse, stringify } = JSON;
   const realm: Realm = {
@@ -93,9 +101,9 @@ export function openTask(
     ended: false,
     returned: false,
   };
-  const globals = { ...openTimers(realm), ...openCapabilities(realm), ...openLog(realm) };
   return {
-    globals,
+    given,
+    give: (name) => given[name]?.(realm),
     start: (define, names, kind, name, file, engineFields, jobText, errorText) => {
       place.file = file;
       realm.name = name;
@@ -106,7 +114,7 @@ export function openTask(
         // All that one task could change for the next of the same source.
         Object.freeze(define);
         Error.stackTraceLimit = settings.stackFrames;
-        const values = names.split(" ").map((one) => globals[one] ?? language[one]);
+        const values = names.split(" ").map((one) => given[one]?.(realm) ?? language[one]);
         body = () => define(...values);
       }
       startTask(realm, body, kind, jobText, errorText);

@@ -118,10 +118,10 @@ function openOwnRealms(
       connected?.(op, id, name, text)
     );
     // On the sandbox object behind the global: defined from inside, each would go through an interceptor.
-    const names = keysOf(port.globals);
+    const names = keysOf(port.given);
     for (let at = 0; at < names.length; at++) {
       const name = names[at] ?? "";
-      define(context, name, port.globals[name]);
+      define(context, name, port.give(name));
     }
     if (foreign !== undefined) define(context, "foreign", foreign);
     return {
@@ -168,7 +168,7 @@ class SharedRealm {
       if (name !== "globalThis") names[names.length] = name;
     }
     language.freeze(behind);
-    const given = keysOf(this.#space.open(() => {}).globals);
+    const given = keysOf(this.#space.open(() => {}).given);
     for (let at = 0; at < given.length; at++) names[names.length] = given[at] ?? "";
     this.names = names;
   }

@@ -21,8 +21,10 @@ export interface RealmSpace {
 
 /** The functions of a realm that a guest calls. Nothing a task does makes one of them throw. */
 export interface RealmPort {
-  /** What the task gets besides the language. */
-  readonly globals: Readonly<Record<string, unknown>>;
+  /** What a task gets besides the language, by name. */
+  readonly given: Readonly<Record<string, unknown>>;
+  /** Makes one of these for the task. */
+  give(name: string): unknown;
   /**
    * Runs the task that `define` returns. It is called with the values of `names`, which are separated
    * by spaces. `file` is the task's name in stacks; `engineFields` are the names

@@ -55,7 +55,7 @@ function findings(
 ): Promise<string[]> | undefined {
   const { port, connect, define } = realms.take(realms.sharedNames !== undefined);
   const file = fileOf(language, "probe");
-  const script = compiler.compile(file, sourceOf(Object.keys(port.globals)));
+  const script = compiler.compile(file, sourceOf(Object.keys(port.given)));
   if (typeof script === "string") return undefined;
   const { promise, resolve } = Promise.withResolvers<string[]>();
   // The proof needs no answers to its calls, and its timers never fire.
