@@ -1,8 +1,14 @@
-// The timing of a runner's lease: when it is renewed, when the store has been silent for too long, and whether the
-// process was suspended, by a signal or with its host. In a standstill more time passes between
-// two readings of the clocks than any work takes, and another runner may have claimed the jobs.
+// A runner's lease of its jobs in the store: it begins with the life of the runner and is renewed in time. It also notices
+// when the store has been silent for too long, and whether the process was suspended, by a signal or with its host. In a
+// standstill more time passes between two readings of the clocks than any work takes, and another runner may have claimed
+// the jobs.
 
+import type { Incarnation } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
+import type { Log } from "../metrics/log.ts";
+import { LOOK_MS_MAX } from "../runtime/waiting.ts";
+import type { Hold, RenewOutcome, RunnerLife } from "../store/job_store.ts";
+import type { Store } from "../store/store.ts";
 
 /**
  * Share of a lease after which it is renewed, so that two more renewals may fail. An idle runner looks for expired
@@ -19,20 +25,24 @@ const CLOCK_LOOK_MS = 1_000;
 const SUSPENDED_SHARE = 1 / 2;
 
 interface LeaseOptions {
+  /** Where other hosts share it, they take the jobs after a silence; otherwise no silence is too long. */
+  readonly store: Store;
+  readonly life: RunnerLife;
+  /** Earlier lives of the runner, which have ended. */
+  readonly earlier: readonly Incarnation[];
   /** Milliseconds of a clock that never goes backwards; it may stand still while the host is suspended. */
   readonly monotonicMs: () => number;
   /** The calendar clock, which continues while the host is suspended. */
   readonly now: Now;
   /** Milliseconds for which the store keeps the runner's jobs without a heartbeat. */
   readonly leaseMs: number;
-  /** Whether other hosts share the store. Otherwise no other runner takes the jobs, so no silence is too long. */
-  readonly shared: boolean;
   /** Once it is aborted, renewals no longer restart the timer of silence, because the remaining jobs are ending. */
   readonly stopping: AbortSignal;
   /** Called after a standstill; the lease then counts as not renewed. */
   readonly suspended: () => void;
   /** Called when the store has been silent for too long. */
   readonly silent: () => void;
+  readonly log: Log;
 }
 
 /** Watches the clocks between start() and stop(). */
@@ -42,6 +52,10 @@ export class Lease {
   readonly renewMs: number;
   /** Monotonic milliseconds at which the latest successful renewal was sent. */
   #renewedAtMs = Number.NEGATIVE_INFINITY;
+  #begun = false;
+  #inDoubt = false;
+  /** Monotonic milliseconds at which expired leases of other runners were last looked for. */
+  #rescuedAtMs = Number.NEGATIVE_INFINITY;
   #silent: ReturnType<typeof setTimeout> | undefined;
   #looked: { readonly ms: number; readonly calendarMs: number } | undefined;
   #looks: ReturnType<typeof setInterval> | undefined;
@@ -53,7 +67,7 @@ export class Lease {
   }
 
   start(): void {
-    if (!this.#options.shared) return;
+    if (!this.#options.store.shared) return;
     this.look();
     this.#looks = setInterval(() => this.look(), CLOCK_LOOK_MS);
   }
@@ -70,14 +84,74 @@ export class Lease {
 
   /** Whether the store has been silent for so long that other hosts may take free jobs. */
   get isSilent(): boolean {
-    return this.#options.shared && this.#silentInMs() <= 0;
+    return this.#options.store.shared && this.#silentInMs() <= 0;
+  }
+
+  /** Whether the store knows this life of the runner; nothing is claimed before. */
+  get isBegun(): boolean {
+    return this.#begun;
+  }
+
+  /** Whether a claim may have succeeded although its answer was lost. */
+  get isInDoubt(): boolean {
+    return this.#inDoubt;
+  }
+
+  /** Has the lease renewed even if that is not due, to learn which claims hold. */
+  doubt(): void {
+    this.#inDoubt = true;
+  }
+
+  /** Begins the life of the runner. @returns milliseconds to wait while another life has the lease */
+  async begin(): Promise<number> {
+    const { store, life, earlier, leaseMs, monotonicMs, log } = this.#options;
+    const atMs = monotonicMs();
+    const outcome = await store.jobs.begin(life, earlier, leaseMs);
+    if (outcome.kind === "held") {
+      const { left_ms } = outcome;
+      log.warn("jobs left to another agent of this runner id", { ...life, left_ms });
+      return Math.min(left_ms, LOOK_MS_MAX);
+    }
+    this.#begun = true;
+    this.#renewed(atMs);
+    if (outcome.rescued > 0) log.warn("jobs rescued", { jobs: outcome.rescued });
+    return 0;
+  }
+
+  /**
+   * Renews the lease when that is due or a claim is in doubt.
+   * @param held reads the claims that the runner knows
+   * @returns what the store reports; undefined when it was not asked
+   */
+  async renew(held: () => readonly Hold[]): Promise<RenewOutcome | undefined> {
+    if (!this.isRenewalDue && !this.#inDoubt) return undefined;
+    const { store, life, leaseMs, monotonicMs, log } = this.#options;
+    const atMs = monotonicMs();
+    const outcome = await store.jobs.renew(life, held(), leaseMs);
+    if (outcome.kind === "superseded") {
+      log.error("jobs lost to another agent of this runner id", { ...life });
+      this.#begun = false;
+      return outcome;
+    }
+    this.#renewed(atMs);
+    this.#inDoubt = false;
+    return outcome;
+  }
+
+  /** Looks for jobs of runners whose leases have expired, when that is due. */
+  async rescue(): Promise<void> {
+    const { store, life, monotonicMs, log } = this.#options;
+    if (monotonicMs() < this.#rescuedAtMs + this.renewMs) return;
+    const rescued = await store.jobs.rescue(life.runner_id);
+    this.#rescuedAtMs = monotonicMs();
+    if (rescued > 0) log.warn("jobs rescued", { jobs: rescued });
   }
 
   /** Notes a renewal. @param atMs when it was sent, since the lease runs from then at the earliest */
-  renewed(atMs: number): void {
+  #renewed(atMs: number): void {
     this.#renewedAtMs = atMs;
     clearTimeout(this.#silent);
-    const { shared, stopping, silent } = this.#options;
+    const { store: { shared }, stopping, silent } = this.#options;
     if (!shared || stopping.aborted) return;
     this.#silent = setTimeout(silent, Math.max(this.#silentInMs(), 0));
   }

@@ -11,12 +11,11 @@ import type { Claimed, RunnerLife } from "../store/job_store.ts";
 import { Lease } from "./lease.ts";
 import { NextJobs, waitFor } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";
-import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
+import type { ClaimUnderWay, JobDeps, StopReason } from "./running_job.ts";
+import { Slots } from "./slots.ts";
 
 /** Milliseconds to wait after a claim that failed, got no ready job, or got one for which no guest started. */
 const CLAIM_RETRY_MS = 1_000;
-/** Jobs that have left their slots but are not written yet; beyond this number, their slots do not count as free. */
-const UNWRITTEN_MAX = 64;
 /**
  * While at least CREATING_MANY new jobs are being written, the next claim of a backlog waits CREATING_MS milliseconds.
  * Callers wait for those jobs, while the backlog can wait, and both cost less in larger groups. A claim waits only
@@ -24,6 +23,7 @@ const UNWRITTEN_MAX = 64;
  */
 const CREATING_MANY = 8;
 const CREATING_MS = 50;
+
 /** What all jobs of a runner share, and how many may run at the same time. */
 interface RunnerOptions
   extends Omit<JobDeps, "leaving" | "notStarted" | "backlog" | "mayAct" | "runner_id"> {
@@ -45,10 +45,7 @@ interface RunnerOptions
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #notifier = new Notifier();
-  /** Not a Map: its old tables would hold jobs that have ended, until a collection of the whole heap. */
-  readonly #running: RunningJob[] = [];
-  /** Running jobs whose last write is in progress: their slots count as free. */
-  readonly #leaving = new Set<JobUuid>();
+  readonly #slots: Slots;
   /** Running jobs whose claims are being written. */
   readonly #claiming = new Set<JobUuid>();
   /** Whether more jobs were ready than slots were free. */
@@ -61,12 +58,6 @@ export class Runner {
   #writtenFirst = true;
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
-  /** Whether the store knows this life of the runner; nothing is claimed before. */
-  #begun = false;
-  /** Whether a claim may have succeeded although its answer was lost; the next renewal finds out. */
-  #unsure = false;
-  /** Monotonic milliseconds at which expired leases of other runners were last looked for. */
-  #rescuedAtMs = Number.NEGATIVE_INFINITY;
   readonly #next: NextJobs;
   readonly #lease: Lease;
   #admission: Admission;
@@ -75,10 +66,10 @@ export class Runner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#admission = options.admission ?? "open";
+    this.#slots = new Slots(options.slots);
     this.#next = new NextJobs(options);
     this.#lease = new Lease({
       ...options,
-      shared: options.store.shared,
       stopping: this.#stopping.signal,
       suspended: () => this.#suspended(),
       silent: () => this.#endForSilence(),
@@ -91,14 +82,14 @@ export class Runner {
   }
 
   get busy(): number {
-    return this.#running.length;
+    return this.#slots.running.length;
   }
 
   /** Takes over the jobs of an earlier life, then starts to claim. While a shared store is away, both wait. */
   async start(): Promise<void> {
     this.#unfollow = this.#options.store.jobs.follow((notice) => this.#heard(notice));
     // A life that could not begin must learn what its host may claim before it claims.
-    this.#unsure = await undefinedWhileAway(this.#begin()) === undefined;
+    if (await undefinedWhileAway(this.#lease.begin()) === undefined) this.#lease.doubt();
     this.#lease.start();
     this.#loop = this.#claimUntilStopped();
   }
@@ -132,13 +123,13 @@ export class Runner {
   /** Hints that the host was cordoned, admitted or forgotten. */
   hostChanged(): void {
     this.#next.forget();
-    this.#unsure = true;
+    this.#lease.doubt();
     this.#notifier.notify();
   }
 
   /** Kills the guest of a canceled job, if it runs here. */
   cancelRunning(uuid: JobUuid): void {
-    this.#find(uuid)?.stop("canceled");
+    this.#slots.find(uuid)?.stop("canceled");
     this.#notifier.notify();
   }
 
@@ -151,7 +142,7 @@ export class Runner {
     await this.#loop;
     this.#stopAll("drain");
     const timer = setTimeout(() => this.#stopAll("shutdown"), drainMs);
-    await Promise.all(this.#running.map((job) => job.done));
+    await Promise.all(this.#slots.running.map((job) => job.done));
     clearTimeout(timer);
     this.#lease.stop();
     this.#unfollow();
@@ -187,7 +178,8 @@ export class Runner {
         isFailing = false;
       } catch (error) {
         if (!isFailing) this.#options.log.error("jobs not claimed", { error });
-        isFailing = this.#unsure = true;
+        isFailing = true;
+        this.#lease.doubt();
         waitMs = CLAIM_RETRY_MS;
       }
       asked();
@@ -200,17 +192,17 @@ export class Runner {
 
   /** Fills the free slots. @returns milliseconds until the next check */
   async #claim(): Promise<number> {
-    const { store: { jobs }, life, slots } = this.#options;
+    const { store: { jobs, shared }, life } = this.#options;
     this.#endForSilence();
-    if (!this.#begun) {
-      const waitMs = await this.#begin();
+    if (!this.#lease.isBegun) {
+      const waitMs = await this.#lease.begin();
       if (waitMs > 0) return waitMs;
     }
     // In a shared store the renewal is also the heartbeat of the host, even if it is idle.
-    const holds = this.#running.length > 0 || this.#unsure || this.#options.store.shared;
-    await Promise.all([holds && this.#keepLease(), this.#rescue()]);
-    const free = slots - this.#running.length + Math.min(this.#leaving.size, UNWRITTEN_MAX);
-    if (!this.#begun || free <= 0) return LOOK_MS_MAX;
+    const holds = this.busy > 0 || this.#lease.isInDoubt || shared;
+    await Promise.all([holds && this.#keepLease(), this.#lease.rescue()]);
+    const { free } = this.#slots;
+    if (!this.#lease.isBegun || free <= 0) return LOOK_MS_MAX;
     if (this.#next.pausedMs > 0) return this.#next.pausedMs;
     if (this.#lease.isRenewalDue) {
       // An idle runner of a store of its own renews its lease only when there is a job to claim.
@@ -241,7 +233,7 @@ export class Runner {
     const { claimed, ready, due } = await this.#next.take(
       limit,
       this.#claiming,
-      (uuid) => this.#find(uuid) !== undefined,
+      (uuid) => this.#slots.find(uuid) !== undefined,
     );
     for (const job of claimed) this.#run(job);
     if (ready.length > 0) this.#runAhead(ready);
@@ -266,51 +258,27 @@ export class Runner {
       held = new Set(await jobs.hold(life, begun));
     } catch (error) {
       log.error("jobs not claimed", { error });
-      this.#unsure = this.#writtenFirst = true;
+      this.#writtenFirst = true;
+      this.#lease.doubt();
       this.#next.pause(CLAIM_RETRY_MS);
     }
     for (const { uuid } of begun) {
       this.#claiming.delete(uuid);
-      if (!held.has(uuid)) this.#find(uuid)?.stop("lost");
+      if (!held.has(uuid)) this.#slots.find(uuid)?.stop("lost");
     }
     return held;
   }
 
-  /** Begins the life of this runner. @returns milliseconds to wait while another life has the lease */
-  async #begin(): Promise<number> {
-    const { store, life, earlier, monotonicMs, log } = this.#options;
-    const atMs = monotonicMs();
-    const outcome = await store.jobs.begin(life, earlier, this.#options.leaseMs);
-    if (outcome.kind === "held") {
-      const { left_ms } = outcome;
-      log.warn("jobs left to another agent of this runner id", { ...life, left_ms });
-      return Math.min(left_ms, LOOK_MS_MAX);
-    }
-    this.#begun = true;
-    this.#lease.renewed(atMs);
-    if (outcome.rescued > 0) log.warn("jobs rescued", { jobs: outcome.rescued });
-    return 0;
-  }
-
   /** Renews the lease when it is due, and acts on what the store reports about the jobs. */
   async #keepLease(): Promise<void> {
-    if (!this.#lease.isRenewalDue && !this.#unsure) return;
-    const { store, life, monotonicMs, log } = this.#options;
-    const atMs = monotonicMs();
-    const held = this.#running.map((job) => job.hold());
-    const outcome = await store.jobs.renew(life, held, this.#options.leaseMs);
-    if (outcome.kind === "superseded") {
-      log.error("jobs lost to another agent of this runner id", { ...life });
-      this.#begun = false;
-      return this.#stopAll("lost");
-    }
-    this.#lease.renewed(atMs);
-    this.#unsure = false;
+    const outcome = await this.#lease.renew(() => this.#slots.running.map((job) => job.hold()));
+    if (outcome === undefined) return;
+    if (outcome.kind === "superseded") return this.#stopAll("lost");
     this.#admit(outcome.admission);
-    for (const uuid of outcome.canceled) this.#find(uuid)?.stop("canceled");
+    for (const uuid of outcome.canceled) this.#slots.find(uuid)?.stop("canceled");
     for (const uuid of outcome.lost) {
       // The end of one that is leaving may have been written before; its own answer says whether it was lost.
-      if (!this.#leaving.has(uuid)) this.#find(uuid)?.stop("lost");
+      if (!this.#slots.isLeaving(uuid)) this.#slots.find(uuid)?.stop("lost");
     }
     if (outcome.unknown.length > 0) this.#next.forget();
     for (const job of outcome.unknown) this.#run(job);
@@ -339,25 +307,16 @@ export class Runner {
    */
   #endForSilence(): void {
     if (!this.#lease.isSilent) return;
-    const free = this.#running.filter((job) => job.free && !job.lost);
+    const free = this.#slots.running.filter((job) => job.free && !job.lost);
     if (free.length === 0) return;
     this.#options.log.error("tasks ended: the store does not answer", { jobs: free.length });
-    this.#unsure = true;
+    this.#lease.doubt();
     for (const job of free) job.stop("lost");
   }
 
   #stopAll(reason: StopReason): void {
     this.#next.forget();
-    for (const job of this.#running) job.stop(reason);
-  }
-
-  /** Looks for jobs of runners whose leases have expired, when that is due. */
-  async #rescue(): Promise<void> {
-    const { store, life, monotonicMs } = this.#options;
-    if (monotonicMs() < this.#rescuedAtMs + this.#lease.renewMs) return;
-    const rescued = await store.jobs.rescue(life.runner_id);
-    this.#rescuedAtMs = monotonicMs();
-    if (rescued > 0) this.#options.log.warn("jobs rescued", { jobs: rescued });
+    for (const job of this.#slots.running) job.stop(reason);
   }
 
   #run(job: Job, claim?: ClaimUnderWay): void {
@@ -373,28 +332,16 @@ export class Runner {
       mayAct: (free) => this.mayAct(free),
     }, claim);
     // No reference to the job is kept here, so that a large one can free its memory while it waits.
-    const { uuid } = running;
-    const before = this.#find(uuid);
-    if (before === undefined) this.#running.push(running);
-    else this.#running[this.#running.indexOf(before)] = running;
-    void running.done.then(() => {
-      this.#leaving.delete(uuid);
-      // A job that was queued again immediately, as after cb('queue'), may already run here again.
-      const at = this.#running.indexOf(running);
-      if (at !== -1) this.#running.splice(at, 1);
+    this.#slots.put(running, () => {
       // A renewal that was sent while the guest was ending still counted the job as running.
-      if (running.lost) this.#unsure = true;
+      if (running.lost) this.#lease.doubt();
       this.#notifier.notify();
     });
   }
 
-  #find(uuid: JobUuid): RunningJob | undefined {
-    return this.#running.find((job) => job.uuid === uuid);
-  }
-
   /** Notes that a job leaves its slot. The notification triggers a claim, which joins the store's next commit. */
   #leave(uuid: JobUuid, leaves: boolean): void {
-    this.#leaving[leaves ? "add" : "delete"](uuid);
+    this.#slots.leave(uuid, leaves);
     this.#notifier.notify();
   }
 }
