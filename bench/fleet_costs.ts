@@ -193,7 +193,6 @@ async function openIdle(address: string, name: string): Promise<{ store: Store; 
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
     retryCountsFirst: false,
-    changed: () => {},
     log: silentLog,
   });
   return { store, runner };

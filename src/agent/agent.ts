@@ -170,8 +170,8 @@ async function assemble(
   const { vmadm, peers } = await openAgentPeers(context, store, { own, key, vmadm: seen });
   const folders = openMediaFolders(context, state.path);
   const mirror = await openIndex(context, store, state.path, folders.all, { emit, meters });
-  const { changes, changed } = openChanges(store.jobs, openAgentCallbacks(context, store));
-  const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed, admission };
+  const changes = openChanges(store.jobs, openAgentCallbacks(context, store));
+  const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, admission };
   const counted = { ...context, meters };
   const runner = await openRunner(counted, { ...rooms, guard, refusal }, state, guests);
   context.opened("runner", () => runner.stop(DRAIN_MS));
@@ -186,14 +186,11 @@ async function assemble(
     auditTrail: gate.auditTrail,
     store,
     changes,
-    changed,
-    cancelRunning: (uuid) => runner.cancelRunning(uuid),
     checkSources: context.sources.acceptable,
     wording: config.compat.value,
     peers,
     machines: openMachineAccess({ ...rooms, config, policy, meters, name: own.name }),
     hostUuid,
-    hostChanged: () => runner.hostChanged(),
     mediaFiles: mirror.files,
     library: openAgentLibrary(context, store, mirror, folders, emit),
     allowedHosts: gate.allowedHosts,
@@ -218,14 +215,11 @@ async function stopTogether(
   await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
 }
 
-/**
- * Reports changed jobs to waiting requests and to callbacks.
- * @returns `changed` for the changes that this agent makes
- */
+/** Reports changed jobs to waiting requests and to callbacks. */
 function openChanges(
   jobs: Pick<JobStore, "follow" | "watch">,
   callbacks: { wake(): void },
-): { changes: Pick<Notifiers<JobUuid>, "listen">; changed: (uuid: JobUuid) => void } {
+): Pick<Notifiers<JobUuid>, "listen"> {
   const notifiers = new Notifiers<JobUuid>();
   jobs.follow((notice) => {
     if (notice.kind === "callback") callbacks.wake();
@@ -233,7 +227,7 @@ function openChanges(
     if (notice.job_uuid === undefined) notifiers.notifyAll();
     else notifiers.notify(notice.job_uuid);
   });
-  const changes = {
+  return {
     listen(uuid: JobUuid) {
       const [listener, unwatch] = [notifiers.listen(uuid), jobs.watch()];
       return {
@@ -245,11 +239,6 @@ function openChanges(
       };
     },
   };
-  const changed = (uuid: JobUuid) => {
-    notifiers.notify(uuid);
-    callbacks.wake();
-  };
-  return { changes, changed };
 }
 
 /** Starts sending callbacks for finished jobs, as far as the configuration allows them. */

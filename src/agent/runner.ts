@@ -5,7 +5,6 @@ import type { Config } from "../config/settings.ts";
 import { openDecoders } from "../decoder/pool.ts";
 import { openSourceChecks } from "../decoder/source_checks.ts";
 import type { Admission } from "../domain/host.ts";
-import type { JobUuid } from "../domain/id.ts";
 import { MS_PER_SECOND } from "../domain/instant.ts";
 import type { HostGuard, Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
@@ -39,8 +38,6 @@ interface Rooms {
   /** What the store lets the host claim; everything unless given. */
   readonly admission?: Admission;
   readonly refusal?: JobDeps["refusal"];
-  /** Called when a job has changed. */
-  readonly changed: (uuid: JobUuid) => void;
 }
 
 /** Starts the runner. Guests start while the agent listens; the first tasks wait for them. */
@@ -80,7 +77,6 @@ export async function openRunner(
     newUuid,
     retryCountsFirst: CONVENTIONS[config.compat.value].retryCountsFirst,
     refusal: rooms.refusal,
-    changed: rooms.changed,
     log,
   });
   if (rooms.guard !== undefined) rooms.guard.mayAct = () => runner.mayAct(false);

@@ -24,12 +24,8 @@ export interface ServedAgent {
   readonly store: Store;
   /** The budget of memory for documents. */
   readonly budget: MemoryBudget;
-  /** Hints to the runner to stop a canceled job now. */
-  readonly cancelRunning: (uuid: JobUuid) => void;
   /** Notifies requests that wait for a job. */
   readonly changes: Pick<Notifiers<JobUuid>, "listen">;
-  /** Announces that a request has changed a job. */
-  readonly changed: (uuid: JobUuid) => void;
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly limits: HttpLimits;
@@ -39,8 +35,6 @@ export interface ServedAgent {
   readonly machines: MachineAccess;
   /** The uuid under which this host is registered in the store. */
   readonly hostUuid: HostUuid;
-  /** Hints to the runner that a request has cordoned or admitted this host. */
-  readonly hostChanged: () => void;
   /** The other hosts of a shared store. */
   readonly peers?: Peers | undefined;
   readonly mediaFiles: KnownFiles;

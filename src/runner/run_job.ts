@@ -211,13 +211,12 @@ class JobRun {
 
   /** Records a failed attempt that will be repeated. @returns whether this runner still holds the job */
   async #recordAttempt(attempt: AttemptRecord["attempt"], data: JobData): Promise<boolean> {
-    const { store, changed, log } = this.#deps;
+    const { store, log } = this.#deps;
     const { uuid: job_uuid, failures } = this.#job;
     const record = { ...this.hold(), ...data, attempt, failures, elapsed_ms: this.#elapsedMs() };
     const write = () => store.jobs.recordAttempt(record);
     if (await this.#insistOnWrite(write, "failed attempt not written") !== true) return false;
     this.#job = { ...this.#job, failures: failures + 1 };
-    changed(job_uuid);
     const { task, attempt: number, error, wait_seconds } = attempt;
     const fields = { job_uuid, task, attempt: number, wait_seconds, error: this.#lineOf(error) };
     log.info("attempt failed", fields);
@@ -300,7 +299,6 @@ class JobRun {
     const owned = await this.#insistOnWrite(write, "task result not written");
     if (owned === undefined) return "left";
     if (!owned) return "stopped";
-    this.#deps.changed(uuid);
     if (entry !== undefined) this.#logTask(entry);
     return this.#follow(move, entry);
   }

@@ -98,38 +98,31 @@ export class Runner {
   #heard(notice: JobNotice): void {
     switch (notice.kind) {
       case "queued":
-        return this.wake(notice.made);
+        if (notice.made === undefined) return this.wake();
+        this.#next.made(notice.made);
+        break;
       case "delayed":
-        return void (this.#next.delayed(notice.ms) && this.#notifier.notify());
+        if (!this.#next.delayed(notice.ms)) return;
+        break;
       case "canceled":
-        return this.cancelRunning(notice.job_uuid);
+        this.#slots.find(notice.job_uuid)?.stop("canceled");
+        break;
       case "changed":
       case "callback":
         return; // For requests that wait, and for callbacks.
       case "host":
-        return this.hostChanged();
+        this.#next.forget();
+        this.#lease.doubt();
+        break;
       default:
         return unreachable(notice);
     }
-  }
-
-  /** Hints that a job may be due. @param made the job, if it was just created for this runner */
-  wake(made?: Job): void {
-    if (made === undefined) this.#next.look();
-    else this.#next.made(made);
     this.#notifier.notify();
   }
 
-  /** Hints that the host was cordoned, admitted or forgotten. */
-  hostChanged(): void {
-    this.#next.forget();
-    this.#lease.doubt();
-    this.#notifier.notify();
-  }
-
-  /** Kills the guest of a canceled job, if it runs here. */
-  cancelRunning(uuid: JobUuid): void {
-    this.#slots.find(uuid)?.stop("canceled");
+  /** Hints that a job may be due. */
+  wake(): void {
+    this.#next.look();
     this.#notifier.notify();
   }
 

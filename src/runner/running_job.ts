@@ -96,8 +96,6 @@ export interface JobDeps {
    * every job is allowed.
    */
   readonly refusal?: ((job: Job) => Promise<string | undefined> | undefined) | undefined;
-  /** Called when a job has changed: a hint for waiting requests. */
-  readonly changed: (uuid: JobUuid) => void;
   /** Whether more jobs are ready than there are slots; then writes may wait to share a commit. */
   readonly backlog: () => boolean;
   readonly log: Log;

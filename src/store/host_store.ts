@@ -107,7 +107,7 @@ export type JobNotice =
   | { readonly kind: "queued"; readonly made?: Job }
   /** A new job becomes due on this host in `ms` milliseconds. */
   | { readonly kind: "delayed"; readonly ms: number }
-  /** A job that a runner holds was canceled. */
+  /** A job that a runner may hold was canceled. */
   | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
   /** This host was cordoned, admitted or forgotten; renew() returns which. */
   | { readonly kind: "host" }

@@ -313,8 +313,8 @@ export interface JobStore {
    */
   hold(life: RunnerLife, jobs: readonly Job[]): Promise<readonly JobUuid[]>;
   /**
-   * Calls back after changes: if agents share the store, after those of all agents that concern this host; otherwise
-   * only when jobs were queued. Calls may be lost in an outage, so runners also poll.
+   * Calls back after changes; if agents share the store, after those of all agents that concern this host. Calls may be
+   * lost in an outage, so followers also poll.
    * @returns a function that ends it
    */
   follow(noticed: (notice: JobNotice) => void): () => void;

@@ -20,7 +20,6 @@ import type { Workflow } from "../domain/job/workflow.ts";
 import { selfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifier } from "../runtime/waiting.ts";
-import type { Runner } from "../runner/runner.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
 import { openTrialHost, type TrialHost } from "./host.ts";
@@ -121,16 +120,16 @@ async function startTrial(
   const host = await openTrialHost(context, folder, options.hostState);
   const mirror = openTrialIndex(context, store, folder);
   const notifier = new Notifier();
+  store.events.follow(() => notifier.notify());
   const { transport, vmadm } = host;
   const mediaDirs = config.media_dir.value;
-  const rooms = { store, transport, vmadm, mirror, mediaDirs, changed: () => notifier.notify() };
+  const rooms = { store, transport, vmadm, mirror, mediaDirs };
   const life = { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() };
   const state = { path: folder, runner: { life, earlier: [] }, release: () => {} };
   const runner = await openRunner(context, rooms, state);
   opened("runner", () => runner.stop(0));
   await store.jobs.create(job);
-  runner.wake();
-  return openLooks({ uuid: job.uuid, config, store, host, runner, notifier });
+  return openLooks({ uuid: job.uuid, config, store, host, notifier });
 }
 
 /** The settings of a development agent in the folder, ignoring file and environment. */
@@ -185,11 +184,10 @@ interface Parts {
   readonly config: Config;
   readonly store: Store;
   readonly host: TrialHost;
-  readonly runner: Runner;
   readonly notifier: Notifier;
 }
 
-function openLooks({ uuid, config, store, host, runner, notifier }: Parts): Trial {
+function openLooks({ uuid, config, store, host, notifier }: Parts): Trial {
   const gone = () =>
     new AgentError("internal", "Cannot read the job: it is missing from the trial's store");
   return {
@@ -212,7 +210,6 @@ function openLooks({ uuid, config, store, host, runner, notifier }: Parts): Tria
           "Cannot resume the job: it is not waiting, expected one that is",
         );
       }
-      runner.wake();
     },
     machines: () => host.machines(),
   };

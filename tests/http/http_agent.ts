@@ -135,7 +135,6 @@ export async function withHttpAgent(
   const store = await openClockedStore(":memory:", clock);
   const lines: JsonObject[] = [];
   const hints: string[] = [];
-  store.jobs.follow(({ kind }) => hints.push(kind));
   const closing = new AbortController();
   const log = openLog({
     level: "debug",
@@ -145,12 +144,15 @@ export async function withHttpAgent(
     now: () => clock.now,
   });
   const notifiers = new Notifiers<JobUuid>();
+  store.jobs.follow((notice) => {
+    if (notice.kind === "canceled") hints.push(`cancel ${notice.job_uuid}`);
+    else if (notice.kind !== "changed") hints.push(notice.kind);
+    else if (notice.job_uuid !== undefined) notifiers.notify(notice.job_uuid);
+  });
   const context: ServedAgent = {
     store,
     budget: openMemoryBudget(),
     changes: notifiers,
-    changed: (uuid) => notifiers.notify(uuid),
-    cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),
     now: () => clock.now,
     newUuid: randomUuid,
     limits: DEFAULT_HTTP_LIMITS,
@@ -159,7 +161,6 @@ export async function withHttpAgent(
     log,
     machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
     hostUuid: RUNNER,
-    hostChanged: () => hints.push("host"),
     mediaFiles: filesOf(store, log),
     library: libraryOf(store, log, uploadDir === undefined ? {} : { folder: uploadDir }),
     allowedHosts: [],

@@ -55,6 +55,11 @@ async function withRunningAgent(
 ): Promise<void> {
   const store = await openSqliteStore(":memory:");
   const changes = new Notifiers<JobUuid>();
+  store.jobs.follow((notice) => {
+    if (notice.kind === "changed" && notice.job_uuid !== undefined) {
+      changes.notify(notice.job_uuid);
+    }
+  });
   const runner = new Runner({
     budget: openMemoryBudget(),
     ownerOf: openGuestOwners(),
@@ -69,7 +74,6 @@ async function withRunningAgent(
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
     retryCountsFirst: false,
-    changed: (uuid) => changes.notify(uuid),
     log: silentLog,
   });
   await runner.start();
@@ -77,7 +81,6 @@ async function withRunningAgent(
     await withHttpAgent((agent) => run(runningAgent({ ...agent, store })), {
       store,
       changes,
-      cancelRunning: (uuid) => runner.cancelRunning(uuid),
       now: systemNow,
     });
   } finally {

@@ -98,7 +98,6 @@ export function openClockedRunner(
     monotonicMs: () => clock.ms,
     newUuid: randomUuid,
     retryCountsFirst: false,
-    changed: () => {},
     log: openLog({
       level: write === undefined ? "error" : "info",
       format: "json",

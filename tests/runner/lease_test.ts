@@ -256,7 +256,6 @@ test(
     // The renewal tells that the first run has lost the job: its guest is ended.
     await until("the second run", () => mine.tasks.length === 1 && mine.tasks[0] !== lost);
     await store.jobs.cancel(JOB);
-    mine.runner.cancelRunning(JOB);
     const undo = await until(
       "undo to have begun",
       () => mine.tasks.find(({ run }) => run.taskName === "undo"),

@@ -123,7 +123,6 @@ function openRunner(
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
     retryCountsFirst: setting.retryCountsFirst ?? false,
-    changed: () => {},
     log: openLog({
       level: "debug",
       format: "json",

@@ -4,6 +4,7 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
+import type { JobNotice } from "../../src/store/host_store.ts";
 import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import {
   changedOf,
@@ -31,6 +32,28 @@ export function cancelTests(test: Test): void {
     const after = await present(store);
     assertEquals([after.execution, after.chain_results, after.finished_at], ["canceled", [], T0]);
     assertEquals(after.runner_id, null);
+  });
+  test("followers learn of a cancel, and that the job has ended", async (store) => {
+    await run(store);
+    const notices: JobNotice[] = [];
+    const end = store.jobs.follow((notice) => void notices.push(notice));
+    await store.jobs.cancel(JOB);
+    await store.jobs.cancel(JOB);
+    end();
+    const of = (kind: JobNotice["kind"]) => notices.filter((notice) => notice.kind === kind);
+    assertEquals(of("canceled"), [{ kind: "canceled", job_uuid: JOB }]);
+    assertEquals(of("changed"), [{ kind: "changed", job_uuid: JOB }]);
+  });
+  test("followers learn that a job is waiting, and of its callback", async (store) => {
+    const { uuid } = await run(store, jobOf(1, { callback_url: "https://hooks.example.com/1" }));
+    const notices: JobNotice[] = [];
+    const end = store.jobs.follow((notice) => void notices.push(notice));
+    const held = await present(store, uuid);
+    await store.jobs.recordTask(recordOf(held, { kind: "cb_wait" }));
+    assertEquals(notices, [{ kind: "changed", job_uuid: uuid }]);
+    await store.jobs.cancel(uuid);
+    end();
+    assertEquals(notices.filter(({ kind }) => kind === "callback"), [{ kind: "callback" }]);
   });
   test("of concurrent cancels one succeeds, and the others report the job as canceled", async (store) => {
     await run(store);

@@ -223,7 +223,6 @@ async function runClaimed(
     newUuid: randomUuid,
     backlog: () => false,
     retryCountsFirst: false,
-    changed: () => {},
     leaving: () => {},
     notStarted: () => {},
     log,

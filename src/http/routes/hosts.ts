@@ -76,7 +76,7 @@ export const HOST_FORGOTTEN = whole("A host that was given up.", {
 /** The body of a request to cordon, admit or forget a host, which has no options. */
 export const hostRequest = object({});
 
-type HostsContext = Pick<ServedAgent, "store" | "limits" | "log" | "hostUuid" | "hostChanged">;
+type HostsContext = Pick<ServedAgent, "store" | "limits" | "log" | "hostUuid">;
 
 /** Lists and shows hosts, cordons, admits and forgets them. @see docs/scale.md, Hosts */
 export function hostsRoutes(context: HostsContext): Hono<HttpEnv> {
@@ -114,11 +114,10 @@ async function admit(
   context: HostsContext,
 ): Promise<Response> {
   await readNoOptions(c, context);
-  const { store: { hosts }, hostUuid, hostChanged } = context;
+  const { store: { hosts }, hostUuid } = context;
   const { uuid, name } = await hostOf(c, context);
   const host = await hosts[verb](uuid);
   if (host === undefined) throw removed(name);
-  if (uuid === hostUuid) hostChanged();
   return c.json(hostOnWire(host, (await hosts.jobs()).get(uuid), hostUuid));
 }
 

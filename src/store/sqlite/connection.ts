@@ -15,6 +15,7 @@ import {
   openWriteAheadLog,
   type WriteAheadLog,
 } from "./group_commit.ts";
+import type { JobNotice } from "../host_store.ts";
 import { CACHED_CHARS_MAX, CACHED_MAX, type Pace } from "../limits.ts";
 import type { SchemaSteps } from "../sql.ts";
 import { CounterChanges } from "./counters.ts";
@@ -48,9 +49,11 @@ export class Connection {
   readonly #statements = new Map<string, Statement>();
   readonly #cache = new Map<string, unknown>();
   readonly #followers = new Set<() => void>();
-  readonly #claimers = new Set<() => void>();
+  readonly #noticed = new Set<(notice: JobNotice) => void>();
   /** Whether a job of the current transaction became claimable, now or later. */
   #claimable = false;
+  /** What else the current transaction has changed. */
+  #notices: JobNotice[] = [];
   /** Changes of the current transaction to the counters. */
   readonly counters = new CounterChanges((sql, ...params) => this.run(sql, ...params));
   /** Job events of the current transaction. */
@@ -97,10 +100,14 @@ export class Connection {
         this.events.drop();
       },
       committed: () => {
-        if (this.#claimable) this.#claimers.forEach((call) => call());
+        if (this.#claimable) this.#noticed.forEach((call) => call({ kind: "queued" }));
         this.#claimable = false;
       },
-      synced: () => this.#followers.forEach((call) => call()),
+      synced: () => {
+        for (const notice of this.#notices) this.#noticed.forEach((call) => call(notice));
+        this.#notices = [];
+        this.#followers.forEach((call) => call());
+      },
     });
   }
 
@@ -178,13 +185,19 @@ export class Connection {
     this.#claimable = true;
   }
 
+  /** Call when a write has changed something else that others wait for. A notice of a failed write does no harm. */
+  notify(notice: JobNotice): void {
+    this.#notices.push(notice);
+  }
+
   /**
-   * Calls back after every commit that made a job claimable, while it is being synced.
+   * Calls back with the notices of every commit once it is durable, and for jobs that became claimable while it is being
+   * synced.
    * @returns a function that ends it
    */
-  followClaimable(committed: () => void): () => void {
-    this.#claimers.add(committed);
-    return () => this.#claimers.delete(committed);
+  followJobs(noticed: (notice: JobNotice) => void): () => void {
+    this.#noticed.add(noticed);
+    return () => this.#noticed.delete(noticed);
   }
 
   /** Resolves a read once everything it may have seen is durable. */

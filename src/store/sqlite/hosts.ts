@@ -97,6 +97,7 @@ function writeCordon(
   if (host === undefined || !changed) return host;
   const change = cordoned ? "cordoned" : "uncordoned";
   insertEvent(db, hostEvent(uuid, change, host.name), now);
+  db.notify({ kind: "host" });
   return host;
 }
 

@@ -213,8 +213,8 @@ function jobStore(db: Connection, begun: WaitingClaims, now: Now): JobStore {
     // This claims nothing, so it need not wait until the rows are durable.
     ready: (life, limit, passedOver) => answer(() => readyJobs(db, life, limit, passedOver, now())),
     hold: (life, jobs) => begun.hold(life, jobs),
-    // No other agent changes these jobs. A job may start before its row is durable, because its claim is written later.
-    follow: (noticed) => db.followClaimable(() => noticed({ kind: "queued" })),
+    // A job may start before its row is durable, because its claim is written later.
+    follow: (noticed) => db.followJobs(noticed),
     watch: () => () => {},
     hurry: () => {
       begun.write();

@@ -95,7 +95,6 @@ export class World {
       monotonicMs: () => this.#ms,
       newUuid: <T>() => uuidOf<JobUuid>(SUCCESSORS + this.#made++) as T,
       retryCountsFirst: false,
-      changed: () => {},
       log: openLog({
         level: "error",
         format: "json",
@@ -164,7 +163,6 @@ export class World {
       const outcome = await this.#store.jobs.cancel(uuid);
       this.model.canceled(uuid, outcome.kind === "changed");
     });
-    if (this.alive) this.#runner?.cancelRunning(uuid);
   }
 
   async retry(uuid: JobUuid, successor: NewJob): Promise<void> {

@@ -1,5 +1,5 @@
-// Cancels and resumes jobs. The row is changed first; the runner and waiting requests then get hints. Where another
-// host has the job, the answer waits a moment for that host to end the task.
+// Cancels and resumes jobs: changes the row, of which the store notifies the runner. Where another host has the job, the
+// answer waits a moment for that host to end the task.
 
 import type { Context } from "hono";
 import {
@@ -22,7 +22,7 @@ import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 /** The part of the context that cancel and resume use. */
 export type JobChangeContext = Pick<
   ServedAgent,
-  "store" | "wording" | "now" | "cancelRunning" | "changed" | "changes" | "closing"
+  "store" | "wording" | "now" | "changes" | "closing"
 >;
 
 /** How long a cancel waits for the job's host, if that is connected, milliseconds. */
@@ -65,7 +65,6 @@ export async function cancelJob(
 ): Promise<StoredText> {
   const outcome = await context.store.jobs.cancel(uuid, showing);
   const text = changedText(outcome, "cancel", uuid, context);
-  canceled(uuid, context);
   const seen = await untilStopped(outcome, context, stopDeadline());
   return seen === undefined && text !== undefined ? text : await jobText(uuid, showing, context);
 }
@@ -88,7 +87,6 @@ export async function cancelUnseen(
 ): Promise<JobSummary | undefined> {
   const outcome = await context.store.jobs.cancel(uuid);
   changedText(outcome, "cancel", uuid, context);
-  canceled(uuid, context);
   const seen = await untilStopped(outcome, context, untilMs);
   return seen === undefined || isStopConfirmed(seen, seen.host ?? undefined) ? undefined : seen;
 }
@@ -116,11 +114,6 @@ async function untilStopped(
   });
 }
 
-function canceled(uuid: JobUuid, context: JobChangeContext): void {
-  context.cancelRunning(uuid);
-  context.changed(uuid);
-}
-
 /**
  * Reports the outcome of a waiting job's task.
  * @returns the changed job
@@ -134,7 +127,6 @@ export async function resumeJob(
 ): Promise<StoredText> {
   const outcome = await context.store.jobs.resume(uuid, resume, showing);
   const text = changedText(outcome, "resume", uuid, context);
-  context.changed(uuid);
   return text ?? await jobText(uuid, showing, context);
 }
 

@@ -48,13 +48,11 @@ type JobsContext = Pick<
   | "limits"
   | "now"
   | "newUuid"
-  | "cancelRunning"
   | "wording"
   | "log"
   | "budget"
   | "closing"
   | "changes"
-  | "changed"
 >;
 
 /** Creates, lists, shows and changes jobs, and waits for them. @see document 2, Endpoints */

@@ -24,6 +24,7 @@ export function insertCallback(
     callback_host,
     now,
   );
+  db.notify({ kind: "callback" });
 }
 
 /** A callback that was taken, and how often so far. */

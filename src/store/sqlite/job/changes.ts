@@ -29,7 +29,7 @@ import { mayClaim, traceClaim } from "./claims.ts";
 import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
-import { selectState, STATE_COLUMNS, writeMove } from "./moves.ts";
+import { noteMove, selectState, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { giveTurn, readyOverdueJobs } from "./turns.ts";
@@ -53,6 +53,7 @@ export function recordTask(
   if (row === undefined) return isRecorded(db, record, move);
   const { id } = row;
   traceMove(db, row, heldIn(record.phase), move, now, record.position);
+  noteMove(db, record.job_uuid, move);
   if (entry !== undefined) insertResult(db, id, record.phase, record.position, entry);
   for (const attempt of record.attempts ?? []) insertAttempt(db, id, record.phase, attempt);
   if (isClaimable(move.to)) giveTurn(db, id, row.workflow_uuid);
@@ -251,12 +252,14 @@ export function cancelJob(
   now: Instant,
   showing?: Showing,
 ): ChangeOutcome {
-  return change(db, uuid, now, (row) => ({
+  const outcome = change(db, uuid, now, (row) => ({
     kind: "cancel",
     oncancel: row.undoable === 1,
     begun: row.started_at !== null,
     elsewhere: false,
   }), showing);
+  if (outcome.kind === "changed") db.notify({ kind: "canceled", job_uuid: uuid });
+  return outcome;
 }
 
 /**

@@ -75,4 +75,10 @@ export function writeMove(
     throw new Error(`Cannot move job ${row.uuid}: it changed after it was read`);
   }
   traceMove(db, written, standingOf(row), move, now);
+  noteMove(db, row.uuid, move);
+}
+
+/** Notifies requests that wait for the job. */
+export function noteMove(db: Connection, uuid: JobUuid, move: Move): void {
+  if (move.ends || move.to === "waiting") db.notify({ kind: "changed", job_uuid: uuid });
 }
