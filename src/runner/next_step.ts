@@ -329,17 +329,20 @@ const DELAY_MS_MAX = 10 * 365 * 86_400_000;
 const DOUBLINGS_MAX = 40;
 
 /**
- * The job that replaces another after `cb('retry')`, from the current version of the workflow; null if no attempt is
- * left. Workflows for node-workflow may contain any value in these fields; only sensible numbers count.
+ * The job that replaces another after `cb('retry')`, from the current version of the workflow; or why there is none.
+ * Workflows for node-workflow may contain any value in these fields; only sensible numbers count.
  */
 export function successorOf(
   job: Job,
-  workflow: Workflow,
+  workflow: Workflow | undefined,
   uuid: JobUuid,
-): NewJob | null {
+): NewJob | string {
+  if (workflow === undefined) return `workflow ${job.workflow_uuid} was deleted`;
   const { num_attempts, secret_params, ordered_by } = job.props;
   const attempt = numberOr(num_attempts, 0);
-  if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) return null;
+  if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) {
+    return `attempt ${attempt + 1} was the last that max_attempts allows`;
+  }
   const delayMs = Math.min(
     numberOr(workflow.initial_delay, 0) * 2 ** Math.min(attempt, DOUBLINGS_MAX),
     numberOr(workflow.max_delay, DELAY_MS_MAX),

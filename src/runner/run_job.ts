@@ -154,12 +154,11 @@ class JobRun {
     if (end.kind === "left") return "goes_on";
     if (end.kind === "not_started") return await this.#queueAgain(end.why);
     this.#data = data;
-    const now = this.#deps.now();
     const entry: TaskResult = {
       ...entryOf(end),
       name: taskName(task),
       started_at,
-      finished_at: notBefore(started_at, now),
+      finished_at: notBefore(started_at, this.#deps.now()),
       attempts,
     };
     const event = eventOf(this.#job, end, last);
@@ -168,13 +167,15 @@ class JobRun {
     return await this.#record(event, entry, { successor, attempts: failed });
   }
 
-  /** The job that replaces this one; null if its workflow is gone or allows none; undefined if the agent stops. */
+  /** The job that replaces this one; null if there is none, and this one says why; undefined if the agent stops. */
   async #successor(): Promise<NewJob | null | undefined> {
     const { store, newUuid } = this.#deps;
     const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
     const answer = await this.#insist(read, "workflow not read", isAway);
-    if (answer?.found === undefined) return answer === undefined ? undefined : null;
-    return successorOf(this.#job, answer.found.workflow, newUuid<JobUuid>());
+    const next = answer && successorOf(this.#job, answer.found?.workflow, newUuid<JobUuid>());
+    if (typeof next !== "string") return next;
+    this.#data = { ...this.#data, props: { ...this.#data.props, next_attempt_refused: next } };
+    return null;
   }
 
   #after(event: TaskEvent): Move {
@@ -280,13 +281,12 @@ class JobRun {
     entry?: TaskResult,
     more: Pick<TaskRecord, "successor" | "attempts"> = {},
   ): Promise<Went> {
-    const { store } = this.#deps;
     const move = this.#after(event);
     const { uuid } = this.#job;
     // A job that continues does not wait for a shared commit: its slot would be missing for the jobs of the backlog.
     const patient = !isHeld(move.to) && this.#deps.backlog();
     const write = () =>
-      store.jobs.recordTask({
+      this.#deps.store.jobs.recordTask({
         ...this.hold(),
         position: phaseOf(this.#job).results.length,
         ...(entry === undefined ? {} : { entry }),

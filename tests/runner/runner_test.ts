@@ -165,7 +165,27 @@ test("cb('retry') ends the job as retried and makes another, up to max_attempts"
       prev_attempt: first.uuid,
       next_attempt: third?.uuid ?? "",
     });
-    assertEquals(third?.props.num_attempts, 2);
+    assertEquals(third?.props, {
+      num_attempts: 2,
+      prev_attempt: second?.uuid ?? "",
+      next_attempt_refused: "attempt 3 was the last that max_attempts allows",
+    });
+  }));
+
+test("cb('retry') of a job whose workflow was deleted makes no other, and says why", (pool) =>
+  withRunner(pool, {}, async ({ post, store, jobWhen }) => {
+    const uuid = await post({
+      chain: [
+        { name: "ask", body: "function (job, cb) { cb('wait'); }" },
+        { name: "again", body: "function (job, cb) { cb('retry'); }" },
+      ],
+    });
+    const { workflow_uuid } = await jobWhen(uuid, "waiting", (job) => job.execution === "waiting");
+    await store.workflows.remove(workflow_uuid);
+    await store.jobs.resume(uuid, { kind: "result", result: "OK" });
+    const job = await jobWhen(uuid, "retried", (job) => job.execution === "retried");
+    assertEquals(job.props, { next_attempt_refused: `workflow ${workflow_uuid} was deleted` });
+    assertEquals((await store.jobs.list({})).length, 1);
   }));
 
 test("a cancel kills the running task, and the oncancel chain follows on the same slot", (pool) =>
