@@ -108,6 +108,31 @@ const FETCH_MEDIUM = `async function fetch_medium(job, cb) {
 }`;
 
 /**
+ * Source of `payload` and of `create()`, which returns what vmadm answered or its error: parts of create_machine,
+ * which has `job` and `uuid`.
+ */
+const VMADM_CREATE = `const payload = { ...job.params.machine, uuid, autoboot: false };
+  // Without a password, anyone who can reach the host's address could use the console. The agent chooses it,
+  // and no job sees it.
+  if (payload.vnc_password === undefined) payload.vnc_password = true;
+  // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
+  if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
+  // The medium is copied into the zone, whose quota is ${QUOTA_GIB_USUAL.kvm} GiB for kvm and ${QUOTA_GIB_USUAL.bhyve} GiB for bhyve.
+  const quota = Math.ceil(job.medium.size / 1073741824) + 1;
+  const usual = payload.brand === "bhyve" ? ${QUOTA_GIB_USUAL.bhyve} : ${QUOTA_GIB_USUAL.kvm};
+  if (payload.quota === undefined && quota > usual) payload.quota = quota;
+
+  // What exists decides, since the answer may be lost and an earlier create may have come first.
+  const create = async () => {
+    try {
+      const { state } = await vmadm.create(payload);
+      return { state, error: undefined };
+    } catch (error) {
+      return { state: undefined, error };
+    }
+  };`;
+
+/**
  * Creates the machine. After a crash of the agent during this task a machine may exist already, or its create
  * may still be running. It is ours if preflight recorded that the uuid was free and the tag names this job. A
  * half-made machine cannot be finished, only deleted. If vmadm died with the agent, there may be volumes
@@ -140,26 +165,7 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
     await vmadm.delete(uuid);
   }
 
-  const payload = { ...job.params.machine, uuid, autoboot: false };
-  // Without a password, anyone who can reach the host's address could use the console. The agent chooses it,
-  // and no job sees it.
-  if (payload.vnc_password === undefined) payload.vnc_password = true;
-  // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
-  if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
-  // The medium is copied into the zone, whose quota is ${QUOTA_GIB_USUAL.kvm} GiB for kvm and ${QUOTA_GIB_USUAL.bhyve} GiB for bhyve.
-  const quota = Math.ceil(job.medium.size / 1073741824) + 1;
-  const usual = payload.brand === "bhyve" ? ${QUOTA_GIB_USUAL.bhyve} : ${QUOTA_GIB_USUAL.kvm};
-  if (payload.quota === undefined && quota > usual) payload.quota = quota;
-
-  // What exists decides, since the answer may be lost and an earlier create may have come first.
-  const create = async () => {
-    try {
-      const { state } = await vmadm.create(payload);
-      return { state, error: undefined };
-    } catch (error) {
-      return { state: undefined, error };
-    }
-  };
+  ${VMADM_CREATE}
   await info({ task: "create_machine", message: "Creating " + payload.brand + " machine " + uuid });
   let { state, error } = await create();
   if (isTaken(error)) {
