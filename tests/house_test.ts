@@ -265,24 +265,47 @@ Deno.test(`no file is longer than ${FILE_LINES_MAX} lines`, async () => {
   assertEquals(long, []);
 });
 
+/** The first line of a function, a method, an arrow function, or one in the text of a task. */
+const FUNCTION_HEAD =
+  /=> [{(]$|\bfunction\b.*[{(<]$|^ *(static |readonly |async |get |set )*#?\w+\(.*\)(: .*)? \{$/;
+const STATEMENT = /^\s*(if|for|while|switch|catch)\b/;
+
+/** The functions of a source that are too long. */
+function longFunctions(source: Source): string[] {
+  const lines = source.text.split("\n");
+  return lines.flatMap((line, start) => {
+    if (!FUNCTION_HEAD.test(line) || STATEMENT.test(line)) return [];
+    // The text of a task begins and ends at the first column.
+    const [indent = ""] = line.includes("`") ? [] : /^ */.exec(line) ?? [];
+    const ends = [`${indent}}`, `${indent})`];
+    const length = lines.slice(start).findIndex((next, at) =>
+      at > 0 && ends.some((end) =>
+        next.startsWith(end)
+      ) && !next.endsWith("{")
+    ) + 1;
+    return length > FUNCTION_LINES_MAX ? [`${source.path}:${start + 1}, ${length} lines`] : [];
+  });
+}
+
 Deno.test(`no function is longer than ${FUNCTION_LINES_MAX} lines`, async () => {
-  const long: string[] = [];
-  for (const { path, text } of await sources("src")) {
-    const lines = text.split("\n");
-    for (const [start, line] of lines.entries()) {
-      const head =
-        /^( *)(export )?(async )?(function\*? \w+|(static |readonly )?(async )?#?\w+\(.*\)(: .*)? \{$)/
-          .exec(line);
-      if (head === null || /^\s*(if|for|while|switch|catch|return)\b/.test(line)) continue;
-      const indent = head[1] ?? "";
-      // A method of an object ends with a comma.
-      const ends = [`${indent}}`, `${indent}},`];
-      const end = lines.slice(start).findIndex((next, at) => at > 0 && ends.includes(next));
-      const length = end + 1;
-      if (length > FUNCTION_LINES_MAX) long.push(`${path}:${start + 1}, ${length} lines`);
-    }
+  assertEquals((await sources("src")).flatMap(longFunctions), []);
+});
+
+Deno.test("the rule of long functions finds each kind of them", () => {
+  const body = "  one;\n".repeat(FUNCTION_LINES_MAX);
+  const heads = [
+    ["export async function f(\n  a: A,\n): B {", "}"],
+    ["  async #m(a: A): Promise<B> {", "  }"],
+    ["  const f = async (a) => {", "  };"],
+    ["Deno.test(() => {", "});"],
+    ["const TASK = `async function t(job, cb) {", "}`;"],
+    ["  run: (job) => (", "  ),"],
+  ];
+  for (const [head = "", end = ""] of heads) {
+    const long = longFunctions({ path: "a.ts", text: `${head}\n${body}${end}\n` });
+    assertEquals(long.length, 1, head);
+    assertEquals(longFunctions({ path: "a.ts", text: `${head}\n${end}\n${body}` }), []);
   }
-  assertEquals(long, []);
 });
 
 Deno.test("banned words, calls and file names do not occur", async () => {
