@@ -37,6 +37,7 @@ const ROOMS: Record<string, readonly string[]> = {
   mirror: ["domain", "runtime", "metrics", "store", "decoder"],
   capabilities: [
     "domain",
+    "runtime",
     "metrics",
     "host",
     "mirror",

@@ -30,7 +30,7 @@ import { openVmadm, type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
 import { listen } from "../http/server.ts";
 import type { Log } from "../metrics/log.ts";
-import { Notifiers } from "../runtime/waiting.ts";
+import { Notifiers } from "../runtime/notifier.ts";
 import type { MachineAccess } from "../http/machine_access.ts";
 import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";

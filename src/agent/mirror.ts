@@ -22,7 +22,7 @@ import { type MediaLibrary, openLibrary } from "../mirror/media/library.ts";
 import { openUploads } from "../mirror/media/uploads.ts";
 import { type Mirror, openMirror } from "../mirror/mirror.ts";
 import { VERSION } from "../runtime/executable.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import { readSecretFile } from "../state_dir/secret_file.ts";
 import { lockFile } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";

@@ -5,7 +5,7 @@ import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
 import { openPeers, type Peers } from "../http/peers/peers.ts";
 import { reportMachines } from "../machines/reports.ts";
-import { Notifier } from "../runtime/waiting.ts";
+import { Notifier } from "../runtime/notifier.ts";
 import type { HostKey } from "../state_dir/host_key.ts";
 import type { Store } from "../store/store.ts";
 import type { SharedParts } from "./shared_parts.ts";

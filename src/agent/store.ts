@@ -19,7 +19,7 @@ import { withoutEqualReports } from "../mirror/sync/sync.ts";
 import { VERSION } from "../runtime/executable.ts";
 import type { JobDeps } from "../runner/running_job.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
-import { untilDone } from "../runtime/waiting.ts";
+import { untilDone } from "../runtime/run.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
 import { type HostKey, openHostKey } from "../state_dir/host_key.ts";
 import { readSecretFile } from "../state_dir/secret_file.ts";

@@ -8,7 +8,7 @@ import { ANY_HOST } from "../domain/job/workflow.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import { openTurns, type Turns } from "../host/locks.ts";
-import { orAborted } from "../host/abort.ts";
+import { orAborted } from "../runtime/wait.ts";
 import type { Transport } from "../host/transport.ts";
 import { type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import type { Log } from "../metrics/log.ts";

@@ -1,11 +1,11 @@
 // What a capability is, an operation of the agent that tasks call by name, and what the agent knows about each before it
 // handles a call. Arguments come from the other side of the wall, so each capability parses them first.
 
-import { AgentError, isAway } from "../domain/error.ts";
+import { abortedError, AgentError, isAway } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { BOOT_OPTIONS } from "../domain/machine/action.ts";
-import { waitOrAbort } from "../host/abort.ts";
+import { untilDone } from "../runtime/run.ts";
 import { masked } from "../host/program_output.ts";
 import type { Log } from "../metrics/log.ts";
 import type { TaskContext } from "../sandbox/task_calls.ts";
@@ -57,17 +57,16 @@ const AGAIN_LONGEST_MS = 2_000;
 
 /** @param over aborted when the task ends, which ends the calls too */
 export function openInsist(over: AbortSignal, log: Log, fields: Omit<Noted, "attempt">): Insist {
+  const onFailure = (error: unknown, attempt: number) => {
+    const isFull = error instanceof AgentError && error.code === "storage_full";
+    if (!isFull && !isAway(error)) throw error;
+    if (attempt === 1) log.warn("task waits for the store", { ...fields, error });
+  };
+  const backoff = { firstMs: AGAIN_FIRST_MS, longestMs: AGAIN_LONGEST_MS, signal: over, onFailure };
   return async (call) => {
-    for (let waitMs = AGAIN_FIRST_MS;; waitMs = Math.min(waitMs * 2, AGAIN_LONGEST_MS)) {
-      try {
-        return await call();
-      } catch (error) {
-        const isFull = error instanceof AgentError && error.code === "storage_full";
-        if (!isFull && !isAway(error)) throw error;
-        if (waitMs === AGAIN_FIRST_MS) log.warn("task waits for the store", { ...fields, error });
-      }
-      await waitOrAbort("Cannot write to the store", waitMs, over);
-    }
+    const done = await untilDone(async () => ({ answer: await call() }), backoff);
+    if (done === undefined) throw abortedError("Cannot write to the store", over);
+    return done.answer;
   };
 }
 

@@ -3,7 +3,7 @@
 // on this machine, and leaves nothing behind.
 
 import { join } from "@std/path";
-import { closing } from "../runtime/waiting.ts";
+import { closing } from "../runtime/run.ts";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";

@@ -3,7 +3,7 @@
 import { AgentError } from "../domain/error.ts";
 import type { HostState } from "../domain/host.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import type { ApiCall } from "./client/api_call.ts";
 import {
   isPassing,

@@ -20,7 +20,7 @@ import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { isDigestValue } from "../domain/digest.ts";
 import { systemNow } from "../domain/instant.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import { installedManager, upgradeService } from "../service/upgrade.ts";
 import { type AgentAddress, shellQuoted } from "./client/api_call.ts";
 import { type Client, openClient } from "./client/client.ts";

@@ -11,7 +11,7 @@ import { openServiceNotice } from "../service/notice.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config/settings.ts";
 import type { Terminal } from "./output/terminal.ts";
-import { watchOperations } from "../runtime/waiting.ts";
+import { watchOperations } from "../runtime/stall_watch.ts";
 
 /** The agent as a command. */
 export const SERVE: Noun = {

@@ -3,7 +3,7 @@
 import { addressText } from "./client/api_call.ts";
 import { cannot } from "./command/arguments.ts";
 import type { Noun } from "./command/command.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import type { Terminal } from "./output/terminal.ts";
 
 /** The page below the agent's address. */

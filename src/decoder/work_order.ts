@@ -15,7 +15,7 @@ import {
   WORKS,
 } from "./decoder_message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
-import { SYSTEM_TIMERS, type Timers } from "../runtime/waiting.ts";
+import { SYSTEM_TIMERS, type Timers } from "../runtime/timers.ts";
 
 /** Input of a piece of work. A part may be reused once the next one is requested. */
 export type DecoderInput = Uint8Array | AsyncIterable<Uint8Array>;

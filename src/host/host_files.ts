@@ -4,11 +4,11 @@
 
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, isNoSpace, messageOf } from "../domain/error.ts";
-import { checkAborted } from "./abort.ts";
+import { checkAborted } from "../runtime/wait.ts";
 import { runCommand } from "./program.ts";
 import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
 import { openRegularFile } from "../runtime/regular_file.ts";
-import { closing } from "../runtime/waiting.ts";
+import { closing } from "../runtime/run.ts";
 
 /** What is at a path; for a link, the link itself, not its target. */
 export interface FileStatus {

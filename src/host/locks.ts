@@ -1,6 +1,6 @@
 // Turns and locks by name, first come, first served.
 
-import { orAborted } from "./abort.ts";
+import { orAborted } from "../runtime/wait.ts";
 
 /** A limit of concurrent actions. */
 export interface Turns {

@@ -3,7 +3,7 @@
 // an abort or too much output.
 
 import { abortedError, AgentError } from "../domain/error.ts";
-import { checkAborted } from "./abort.ts";
+import { checkAborted } from "../runtime/wait.ts";
 
 /** How a program is run. */
 export interface CommandOptions extends ProgramOptions {

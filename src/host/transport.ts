@@ -6,7 +6,7 @@ import type { SelfCommand } from "../runtime/executable.ts";
 import { abortedError, AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
 import { type Locks, openLocks } from "./locks.ts";
-import { checkAborted } from "./abort.ts";
+import { checkAborted } from "../runtime/wait.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "./program.ts";
 import { type HostFiles, localFiles } from "./host_files.ts";
 import { withQuotas } from "./simulated_quota.ts";

@@ -8,7 +8,7 @@ import type { Wording } from "../domain/job/wire.ts";
 import type { MemoryBudget, RequestMemory } from "../domain/memory_budget.ts";
 import type { CheckSources } from "../domain/job/workflow.ts";
 import type { Log } from "../metrics/log.ts";
-import type { Notifiers } from "../runtime/waiting.ts";
+import type { Notifiers } from "../runtime/notifier.ts";
 import type { MediaLibrary } from "../mirror/media/library.ts";
 import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";

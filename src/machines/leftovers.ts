@@ -18,7 +18,7 @@ import {
 } from "../domain/description/answer.ts";
 import { EXECUTION, executionOnWire, type Wording } from "../domain/job/wire.ts";
 import type { Log } from "../metrics/log.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import type { Leftover } from "../store/claim_store.ts";
 import type { Store } from "../store/store.ts";
 

@@ -3,7 +3,8 @@
 import type { JsonObject } from "../domain/json.ts";
 import { MACHINE_REPORT_MS, reportedMachine } from "../domain/machine/shown.ts";
 import type { Log } from "../metrics/log.ts";
-import { type Notifier, pause } from "../runtime/waiting.ts";
+import { type Notifier } from "../runtime/notifier.ts";
+import { pause } from "../runtime/wait.ts";
 import type { MachineReportStore } from "../store/report_store.ts";
 
 /** Milliseconds from a change to its report, so that further changes share it. */

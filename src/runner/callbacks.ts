@@ -7,9 +7,10 @@ import type { Now } from "../domain/instant.ts";
 import { jobOnWire, type Wording } from "../domain/job/wire.ts";
 import { leadsToNamed } from "../domain/ip_address.ts";
 import type { Log } from "../metrics/log.ts";
-import { LOOK_MS_MAX, Notifier } from "../runtime/waiting.ts";
+import { Notifier } from "../runtime/notifier.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
+import { LOOK_MS_MAX } from "./next_jobs.ts";
 
 /** Attempts that run at the same time, in all and to one host. */
 const TOGETHER_MAX = 8;

@@ -6,7 +6,6 @@
 import { instantAfter } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { JobUuid } from "../domain/id.ts";
-import { LOOK_MS_MAX } from "../runtime/waiting.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
@@ -22,6 +21,9 @@ const AHEAD = { least: 8, times: 2, most: 64 } as const;
 const AHEAD_MS = 250;
 /** Milliseconds for which "no other job is ready" is trusted, because the notice of a new job may have been lost. */
 const KNOWN_MS = 1_000;
+
+/** Longest wait without a look at what is due, so that a changed clock is noticed, milliseconds. */
+export const LOOK_MS_MAX = 10_000;
 
 /** A job that can start without another read. */
 interface KnownJob {

@@ -17,7 +17,7 @@ import { type JobData, jobData, jobView } from "./job_view.ts";
 import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import type { GuestOwner } from "../sandbox/process.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { TaskContext } from "../sandbox/task_calls.ts";

@@ -3,7 +3,7 @@
 
 import { MS_PER_SECOND } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import type { Store } from "../store/store.ts";
 import { INFO_BATCH } from "../store/limits.ts";
 

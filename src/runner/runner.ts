@@ -5,11 +5,12 @@ import { AgentError, undefinedWhileAway, unreachable } from "../domain/error.ts"
 import type { Admission } from "../domain/host.ts";
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
-import { LOOK_MS_MAX, Notifier, pause } from "../runtime/waiting.ts";
+import { Notifier } from "../runtime/notifier.ts";
+import { pause } from "../runtime/wait.ts";
 import type { JobNotice } from "../store/host_store.ts";
 import type { Claimed, RunnerLife } from "../store/job_store.ts";
 import { Lease } from "./lease.ts";
-import { NextJobs, waitFor } from "./next_jobs.ts";
+import { LOOK_MS_MAX, NextJobs, waitFor } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";
 import type { ClaimUnderWay, JobDeps, StopReason } from "./running_job.ts";
 import { Slots } from "./slots.ts";

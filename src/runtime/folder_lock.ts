@@ -12,7 +12,7 @@ const LOCKS = "/proc/locks";
 
 /** How a command waits for others. */
 interface Patience {
-  /** Milliseconds; the process is to end after that, since its wait cannot be called off. */
+  /** Milliseconds; the process is to end after that, since its wait cannot be canceled. */
   readonly mostMs?: number;
   /** Takes one line, when it takes a second. */
   readonly note?: ((line: string) => void) | undefined;

@@ -2,7 +2,7 @@
 // connection without a token, or with an unknown one, is closed.
 
 import { absent, fileInfo } from "../runtime/regular_file.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import type { GuestUser } from "./guest_command.ts";
 import type { GuestProcess } from "./process.ts";
 import { readLines } from "../wall/lines.ts";

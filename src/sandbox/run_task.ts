@@ -7,7 +7,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { WatchedGuest } from "./lease_watch.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
 import type { ProcessEnd } from "./walled_process.ts";
-import { callAfter, TIMER_MS_MAX } from "../runtime/waiting.ts";
+import { callAfter, TIMER_MS_MAX } from "../runtime/timers.ts";
 import { type EndOutcome, TASK_NAME_CHARS_MAX } from "../wall/protocol.ts";
 import { JOB_CHARS_MAX } from "../wall/task_limits.ts";
 import { GuestCalls, type Perform } from "./task_calls.ts";
@@ -146,13 +146,13 @@ function execute(
     guest.kill(why);
   };
   const abort = () => stop({ kind: "aborted" }, "was killed: its task was aborted");
-  let callOff = callAfter(
+  let cancelTimer = callAfter(
     Math.min(run.timeoutMs, TIMER_MS_MAX),
     () => stop({ kind: "timeout" }, "was killed: the time of its task was up"),
   );
   signal.addEventListener("abort", abort, { once: true });
   const over = (final: TaskOutcome) => {
-    callOff();
+    cancelTimer();
     signal.removeEventListener("abort", abort);
     resolve(final);
   };
@@ -167,10 +167,10 @@ function execute(
       if (message.type === "end") {
         outcome = message.outcome;
         calls.stop();
-        callOff();
+        cancelTimer();
         // A guest whose task keeps running is not used again.
         const late = () => guest.kill("was killed: its task ran on after its end");
-        callOff = callAfter(CLOSE_DEADLINE_MS, late);
+        cancelTimer = callAfter(CLOSE_DEADLINE_MS, late);
       } else if (outcome !== undefined) {
         over(outcome);
         if (message.type === "closed" && message.spent) {

@@ -5,7 +5,7 @@ import { AgentError } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { type JsonValue, valueWeight } from "../domain/json.ts";
 import type { Reservation } from "../domain/memory_budget.ts";
-import { within } from "../runtime/waiting.ts";
+import { within } from "../runtime/wait.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName, type GuestMessage } from "../wall/protocol.ts";
 import { LOG_LINES_MAX, REPLY_CHARS_MAX } from "../wall/task_limits.ts";
 import type { GuestProcess } from "./process.ts";

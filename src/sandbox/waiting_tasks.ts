@@ -2,7 +2,7 @@
 // and spares allow, and idle guests for their next task.
 
 import { AgentError } from "../domain/error.ts";
-import { callAfter } from "../runtime/waiting.ts";
+import { callAfter } from "../runtime/timers.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
 
 interface WaitingTask {
@@ -135,7 +135,7 @@ export class IdleRenewal {
   readonly #idle: IdleGuests;
   readonly #tooMany: () => boolean;
   readonly #quietMs: number;
-  #callOff: (() => void) | undefined;
+  #cancelTimer: (() => void) | undefined;
   #closed = false;
 
   /** @param tooMany whether there are more guests than the idle number */
@@ -147,15 +147,15 @@ export class IdleRenewal {
 
   /** Notes that a task starts; renewals wait meanwhile. */
   busy(): void {
-    this.#callOff?.();
-    this.#callOff = undefined;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
   }
 
   /** Notes that a guest has become idle. */
   rest(): void {
-    if (this.#closed || this.#callOff !== undefined || this.#next() === undefined) return;
-    this.#callOff = callAfter(this.#quietMs, () => {
-      this.#callOff = undefined;
+    if (this.#closed || this.#cancelTimer !== undefined || this.#next() === undefined) return;
+    this.#cancelTimer = callAfter(this.#quietMs, () => {
+      this.#cancelTimer = undefined;
       this.#next()?.kill("was ended while it had nothing to do");
       this.rest();
     });

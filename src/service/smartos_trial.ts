@@ -7,7 +7,7 @@ import { messageOf } from "../domain/error.ts";
 import { runCommand } from "../host/program.ts";
 import { NICTAGADM, ZFS } from "../host/transport.ts";
 import { installableSelf, selfCommand, VERSION } from "../runtime/executable.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause } from "../runtime/wait.ts";
 import { SERVICE_PATHS, SVCCFG } from "./manager.ts";
 
 /** Milliseconds for one command: vmadm may take long to create a machine. */

@@ -6,7 +6,7 @@ import { isAbsolute, join, resolve } from "@std/path";
 import { absent } from "../runtime/regular_file.ts";
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { closing } from "../runtime/waiting.ts";
+import { closing } from "../runtime/run.ts";
 
 /** Milliseconds that the host takes for each phase, before `factor` is applied. */
 interface Delays {

@@ -19,7 +19,7 @@ import type { JsonObject } from "../domain/json.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import { selfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
-import { Notifier } from "../runtime/waiting.ts";
+import { Notifier } from "../runtime/notifier.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
 import { openTrialHost, type TrialHost } from "./host.ts";

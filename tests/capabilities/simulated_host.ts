@@ -13,7 +13,7 @@ import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
-import type { waitOrAbort } from "../../src/host/abort.ts";
+import type { waitOrAbort } from "../../src/runtime/wait.ts";
 import { randomPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { readDatasets } from "../../src/simulator/pool.ts";

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonValue } from "../../src/domain/json.ts";
 import type { CapabilityName } from "../../src/wall/protocol.ts";
-import { waitOrAbort } from "../../src/host/abort.ts";
+import { waitOrAbort } from "../../src/runtime/wait.ts";
 import { until } from "../support/until.ts";
 import { machineUuidOf, notesOf, withHost } from "./simulated_host.ts";
 

@@ -15,7 +15,7 @@ import { FAULTS } from "../../src/simulator/fault.ts";
 import { changeHost, openState } from "../../src/simulator/host_folder.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines } from "../../src/host/vmadm/call.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { mapLimited } from "../../src/runtime/waiting.ts";
+import { mapLimited } from "../../src/runtime/run.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { assertConsole, paramsFor, withProvisioning } from "../workflows/provisioning.ts";

@@ -3,7 +3,7 @@
 // machine, or removes all of it.
 
 import { assertEquals } from "@std/assert";
-import { mapLimited } from "../../src/runtime/waiting.ts";
+import { mapLimited } from "../../src/runtime/run.ts";
 import { until, withFolder } from "../support/until.ts";
 import { length } from "./agent_under_chaos.ts";
 import { type Brand, MachineRounds, type Wanted } from "./machine_rounds.ts";

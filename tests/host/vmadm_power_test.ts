@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
-import { waitOrAbort } from "../../src/host/abort.ts";
+import { waitOrAbort } from "../../src/runtime/wait.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { randomPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { type FakeVmadm, NOT_THERE, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";

@@ -3,7 +3,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { connectVnc, type VncConnection } from "../../src/host/vmadm/vnc.ts";
-import type { Timers } from "../../src/runtime/waiting.ts";
+import type { Timers } from "../../src/runtime/timers.ts";
 import { heldTimers } from "../support/timers.ts";
 import { until } from "../support/until.ts";
 

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { placeFile, removeFile } from "../../src/host/zone/root.ts";
-import { mapLimited } from "../../src/runtime/waiting.ts";
+import { mapLimited } from "../../src/runtime/run.ts";
 import { refused } from "./refused.ts";
 import { digestOf, makeFifo, namesIn, type TestZone, withZone, zoneTest } from "./zone.ts";
 

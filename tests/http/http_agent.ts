@@ -13,7 +13,7 @@ import type { ServedAgent } from "../../src/http/served_agent.ts";
 import type { MachineReader } from "../../src/http/machine_access.ts";
 import { listen } from "../../src/http/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
-import { Notifiers } from "../../src/runtime/waiting.ts";
+import { Notifiers } from "../../src/runtime/notifier.ts";
 import { openCache } from "../../src/mirror/media/cache.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";

@@ -6,7 +6,7 @@ import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { Notifiers } from "../../src/runtime/waiting.ts";
+import { Notifiers } from "../../src/runtime/notifier.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { RUNNER, T0 } from "../support/job.ts";

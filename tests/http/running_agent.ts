@@ -7,7 +7,7 @@ import { type Incarnation, type JobUuid, randomUuid, type RunnerId } from "../..
 import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { Notifiers } from "../../src/runtime/waiting.ts";
+import { Notifiers } from "../../src/runtime/notifier.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";

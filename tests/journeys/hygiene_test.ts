@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { mapLimited } from "../../src/runtime/waiting.ts";
+import { mapLimited } from "../../src/runtime/run.ts";
 import { type Program, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostileTexts } from "./hostile_text.ts";

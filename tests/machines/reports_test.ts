@@ -4,7 +4,7 @@ import { assertEquals, assertFalse } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openLog } from "../../src/metrics/log.ts";
 import { reportMachines } from "../../src/machines/reports.ts";
-import { Notifier } from "../../src/runtime/waiting.ts";
+import { Notifier } from "../../src/runtime/notifier.ts";
 import type { MachineReport } from "../../src/store/report_store.ts";
 import { T0 } from "../support/job.ts";
 import { until } from "../support/until.ts";

@@ -1,6 +1,6 @@
 // A clock for tests, which stands still unless it is advanced.
 
-import type { Timers } from "../../src/runtime/waiting.ts";
+import type { Timers } from "../../src/runtime/timers.ts";
 
 /** Timers of a clock that stands still unless it is advanced. */
 export function heldTimers(): Timers & { advance(ms: number): void } {

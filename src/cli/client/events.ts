@@ -5,7 +5,7 @@ import { EVENT_KINDS, EVENT_PAYLOADS, resetPayload } from "../../domain/event.ts
 import { type Description, parse } from "../../domain/description/description.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { pause } from "../../runtime/waiting.ts";
+import { pause } from "../../runtime/wait.ts";
 import { urlOf } from "./api_call.ts";
 import { answerError, isPassing } from "./answer.ts";
 import type { Client } from "./client.ts";

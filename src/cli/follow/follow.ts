@@ -4,7 +4,7 @@
 
 import { durationSeconds } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { pause } from "../../runtime/waiting.ts";
+import { pause } from "../../runtime/wait.ts";
 import { AWAY_MS_MAX } from "../client/events.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";

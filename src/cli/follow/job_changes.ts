@@ -4,7 +4,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { Notifier } from "../../runtime/waiting.ts";
+import { Notifier } from "../../runtime/notifier.ts";
 import { numberIn, objectsAt, readObject } from "../client/answer.ts";
 import type { Client } from "../client/client.ts";
 import { type EventOptions, events } from "../client/events.ts";

@@ -3,7 +3,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { pause } from "../../runtime/waiting.ts";
+import { pause } from "../../runtime/wait.ts";
 import type { ApiCall } from "../client/api_call.ts";
 import { numberIn, objectsAt, readObject, textIn } from "../client/answer.ts";
 import type { Client, Sent } from "../client/client.ts";

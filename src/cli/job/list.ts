@@ -12,7 +12,7 @@ import {
   type Invocation,
 } from "../command/command.ts";
 import { followChanges } from "../follow/job_changes.ts";
-import { pause } from "../../runtime/waiting.ts";
+import { pause } from "../../runtime/wait.ts";
 import { ageText, aheadText, durationText, type ItemColumn, timeOfDay } from "../output/table.ts";
 import { canMove, stateStyle } from "../output/terminal.ts";
 import { machineNamed, shortUuids } from "../command/named.ts";

@@ -6,7 +6,7 @@ import { basename, resolve } from "@std/path";
 import { AgentError, systemCode, systemReason } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { parseMediaName } from "../../domain/machine/media.ts";
-import { pause } from "../../runtime/waiting.ts";
+import { pause } from "../../runtime/wait.ts";
 import type { ApiAnswer, ApiCall } from "../client/api_call.ts";
 import { answerError, readObject, textIn } from "../client/answer.ts";
 import { cannot } from "../command/arguments.ts";

@@ -1,7 +1,7 @@
 // Commands on a host over ssh: the script that starts each of them there, what its session reports, and its words.
 
 import { AgentError } from "../../domain/error.ts";
-import { checkAborted } from "../abort.ts";
+import { checkAborted } from "../../runtime/wait.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "../program.ts";
 import { addressOf, SSH, type SshConnection, sshWords } from "./connection.ts";
 

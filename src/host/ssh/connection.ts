@@ -7,7 +7,7 @@
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
 import { openTurns } from "../locks.ts";
-import { orAborted } from "../abort.ts";
+import { orAborted } from "../../runtime/wait.ts";
 import { killGroup, runCommand, startProgram } from "../program.ts";
 
 /** Milliseconds to connect in all: name lookup, TCP, keys, login, shell. */

@@ -24,7 +24,7 @@ import {
   ZFS,
 } from "../transport.ts";
 import { openLocks } from "../locks.ts";
-import { checkAborted } from "../abort.ts";
+import { checkAborted } from "../../runtime/wait.ts";
 
 interface SshTransportOptions {
   readonly host: SshHost;

@@ -3,7 +3,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import type { waitOrAbort } from "../abort.ts";
+import type { waitOrAbort } from "../../runtime/wait.ts";
 import type { CommandResult } from "../program.ts";
 import { describeResult, secretsOf } from "../program_output.ts";
 import type { Transport } from "../transport.ts";

@@ -5,7 +5,7 @@
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { openTurns } from "../locks.ts";
-import { orAborted, waitOrAbort } from "../abort.ts";
+import { orAborted, waitOrAbort } from "../../runtime/wait.ts";
 import { withoutSecrets } from "./output.ts";
 import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords, endOfLog } from "./power.ts";

@@ -4,8 +4,8 @@
 import { abortedError, AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
-import { SYSTEM_TIMERS, type Timers } from "../../runtime/waiting.ts";
-import { waitOrAbort } from "../abort.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../runtime/timers.ts";
+import { waitOrAbort } from "../../runtime/wait.ts";
 import type { Transport } from "../transport.ts";
 
 /** Where a VNC client connects to. vmadm chooses a new port at each start of the machine. */

@@ -4,7 +4,7 @@
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { sizeText } from "../../domain/host.ts";
-import { checkAborted } from "../abort.ts";
+import { checkAborted } from "../../runtime/wait.ts";
 import {
   brokenPromise,
   type Digests,

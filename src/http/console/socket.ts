@@ -4,7 +4,7 @@
 
 import { base64Of } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
-import { within } from "../../runtime/waiting.ts";
+import { within } from "../../runtime/wait.ts";
 import { SWITCHING } from "../listen/listener.ts";
 import type { RawBytes } from "../listen/runtime_connection.ts";
 import { closeBytes, frameBytes, FrameError, OPCODE, openFrameReader } from "./frames.ts";

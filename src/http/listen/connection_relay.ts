@@ -2,7 +2,7 @@
 // server. Neither side is read before the other has taken the last piece, so a relay holds one piece per
 // direction, however fast one side sends and however slowly the other reads.
 
-import { within } from "../../runtime/waiting.ts";
+import { within } from "../../runtime/wait.ts";
 import type { RawBytes } from "./runtime_connection.ts";
 
 /** Bytes of one piece; a TLS record is no longer. */

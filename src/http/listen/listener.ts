@@ -5,7 +5,7 @@ import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import { ipv6Groups } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
 import { OTHERS } from "../../runtime/regular_file.ts";
-import { pause } from "../../runtime/waiting.ts";
+import { pause } from "../../runtime/wait.ts";
 import { closeConnection } from "./connection_relay.ts";
 import type { RawBytes } from "./runtime_connection.ts";
 import type { SocketRights } from "./socket_file.ts";

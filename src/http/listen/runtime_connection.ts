@@ -5,7 +5,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { nodeRuntime } from "../../runtime/node.ts";
-import { within } from "../../runtime/waiting.ts";
+import { within } from "../../runtime/wait.ts";
 
 /**
  * The runtimes that serve single connections. Deno 2.7 and later close a WebSocket as soon as its connection

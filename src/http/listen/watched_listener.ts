@@ -17,7 +17,7 @@ import {
   SWITCHING,
 } from "./listener.ts";
 import { bindSocket } from "./socket_file.ts";
-import { within } from "../../runtime/waiting.ts";
+import { within } from "../../runtime/wait.ts";
 import {
   type ConnectionHandling,
   isLastAnswer,

@@ -8,7 +8,7 @@ import { AgentError } from "../../domain/error.ts";
 import { IDEMPOTENCY_KEY, idempotencyOf, type JobFields } from "../../domain/job/job.ts";
 import { type JsonValue, jsonWeight, measureJson, parseJson } from "../../domain/json.ts";
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
-import { callAfter } from "../../runtime/waiting.ts";
+import { callAfter } from "../../runtime/timers.ts";
 import type { HttpEnv } from "../served_agent.ts";
 import type { HttpLimits } from "../limits.ts";
 import { orderedBy } from "../caller.ts";
@@ -178,12 +178,12 @@ export function isLarge({ req }: Context): boolean {
 /** Reads a body whose declared length is within the limit. */
 function readDeclared(request: Request, secondsMax: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const callOff = callAfter(secondsMax * 1000, () => reject(lateBody(secondsMax)));
+    const cancelTimer = callAfter(secondsMax * 1000, () => reject(lateBody(secondsMax)));
     request.bytes().then((bytes) => {
-      callOff();
+      cancelTimer();
       resolve(bytes);
     }, (error) => {
-      callOff();
+      cancelTimer();
       reject(cutOff(error));
     });
   });

@@ -5,7 +5,7 @@
 //   partial/              unfinished downloads, see partial.ts
 
 import { dirname, join } from "@std/path";
-import { closing } from "../../runtime/waiting.ts";
+import { closing } from "../../runtime/run.ts";
 import { absent, fileInfo } from "../../runtime/regular_file.ts";
 import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import type { Now } from "../../domain/instant.ts";

@@ -18,7 +18,7 @@ import {
   type Wait,
 } from "../web/time_limits.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
-import { closing } from "../../runtime/waiting.ts";
+import { closing } from "../../runtime/run.ts";
 
 /** Largest download, bytes as received. */
 const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;

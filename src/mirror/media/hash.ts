@@ -2,7 +2,7 @@
 // pass on request. One decoder hashes all downloads, since each may take hours and mostly waits for its
 // server.
 
-import { closing } from "../../runtime/waiting.ts";
+import { closing } from "../../runtime/run.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { PART_BYTES_MAX } from "../../decoder/decoder_message.ts";
 import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/work/hashes.ts";

@@ -1,7 +1,7 @@
 // The recorded files by digest: verifying one again, removing one, recording one of the operator's. The
 // record of a damaged file is dropped; the operator's own files are never deleted.
 
-import { closing } from "../../runtime/waiting.ts";
+import { closing } from "../../runtime/run.ts";
 import { type DigestAlgorithm, requireDigest } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";

@@ -6,7 +6,7 @@ import type { CheckLevel } from "../../domain/digest.ts";
 import { systemReason } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
-import { mapLimited } from "../../runtime/waiting.ts";
+import { mapLimited } from "../../runtime/run.ts";
 import type { MediaStore } from "../../store/media_store.ts";
 import { isWithin, realPath, UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";

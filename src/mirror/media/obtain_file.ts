@@ -14,7 +14,7 @@ import { abortReason, type Wait } from "../web/time_limits.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { dirname } from "@std/path";
-import { closing } from "../../runtime/waiting.ts";
+import { closing } from "../../runtime/run.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
 import { type FreeBytes, openFileWriter } from "./disk.ts";
 import { PART_BYTES, sha256In } from "./hash.ts";

@@ -11,7 +11,7 @@ import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
-import { closing } from "../../runtime/waiting.ts";
+import { closing } from "../../runtime/run.ts";
 import { type FileWriter, type FreeBytes, openFileWriter, requireRoom } from "./disk.ts";
 import { UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";

@@ -24,7 +24,7 @@ import {
 } from "../../domain/index/index_document.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 import { sha256Hex } from "../../domain/digest.ts";
-import { mapLimited } from "../../runtime/waiting.ts";
+import { mapLimited } from "../../runtime/run.ts";
 import type {
   IndexDocument,
   IndexPin,

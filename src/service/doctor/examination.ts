@@ -36,7 +36,7 @@ import { readExecutions, readLeft } from "../../store/sqlite/database_file.ts";
 import { clockCheck, indexCheck, sharedStoreChecks, storeCheck } from "./databases.ts";
 import { isJsonObject } from "../../domain/json.ts";
 import type { Transport } from "../../host/transport.ts";
-import { mapLimited } from "../../runtime/waiting.ts";
+import { mapLimited } from "../../runtime/run.ts";
 
 /** The checks of one host, and how to close what they opened. */
 interface Examination {

@@ -13,7 +13,7 @@ import type { Resume } from "../../../domain/job/request.ts";
 import { decide, isStopConfirmed, type JobEvent } from "../../../domain/job/state.ts";
 import type { JobSummary } from "../../../domain/job/summary.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
-import { closing } from "../../../runtime/waiting.ts";
+import { closing } from "../../../runtime/run.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
 import type { Showing, StoredText } from "../../../store/stored_text.ts";

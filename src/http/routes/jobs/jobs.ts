@@ -38,7 +38,8 @@ import {
   withHost,
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
-import { closing, within } from "../../../runtime/waiting.ts";
+import { closing } from "../../../runtime/run.ts";
+import { within } from "../../../runtime/wait.ts";
 import { type Execution, isFinal } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { callAfter } from "../../src/runtime/waiting.ts";
+import { callAfter } from "../../src/runtime/timers.ts";
 
 /** Settles when `count` calls were noted. */
 function noted(count: number) {
@@ -36,25 +36,25 @@ Deno.test("deadlines that pass while the thread is busy come in the order of the
 
 Deno.test("a canceled deadline never fires, also when canceled by one of the same moment", async () => {
   const { calls, note, all } = noted(2);
-  callAfter(1, note("called off"))();
-  let callOff = () => {};
+  callAfter(1, note("canceled"))();
+  let cancel = () => {};
   callAfter(5, () => {
-    callOff();
+    cancel();
     note("stays")();
   });
-  callOff = callAfter(5, note("called off at its moment"));
+  cancel = callAfter(5, note("canceled at its moment"));
   callAfter(40, note("after it"));
   await all;
   assertEquals(calls, ["stays", "after it"]);
 });
 
-Deno.test("a deadline that is called off twice takes no other with it", async () => {
+Deno.test("a deadline that is canceled twice takes no other with it", async () => {
   const { calls, note, all } = noted(2);
-  const callOff = callAfter(1, note("called off"));
+  const cancel = callAfter(1, note("canceled"));
   callAfter(5, note("second"));
   callAfter(1, note("first"));
-  callOff();
-  callOff();
+  cancel();
+  cancel();
   await all;
   assertEquals(calls, ["first", "second"]);
 });
