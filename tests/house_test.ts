@@ -124,6 +124,10 @@ const BANNED: readonly {
     // Faces of their own, which begin at a process: there the clock is the system's.
     except: /^src\/((cli|simulator)\/|ui\/part\/shown\.tsx$)/,
   },
+  {
+    pattern: /^ *(await )?using \w+ = /m,
+    why: "the bundler drops the closing of what is used once; call closing()",
+  },
   { pattern: /\binnerHTML\b/, why: "text is set as text" },
 ];
 const BANNED_NAMES =

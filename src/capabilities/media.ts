@@ -160,12 +160,15 @@ async function search(
   const { files } = mirror;
   // Protects the file from being replaced while it is read; later its recorded use does.
   const opened: Disposable[] = [];
-  using _readings = { [Symbol.dispose]: () => opened.forEach((one) => one[Symbol.dispose]()) };
   const onOpen = (path: string) => void opened.push(files.reading(path, job_uuid));
-  const reads = { signal, onProgress, onOpen, hash: files.hash };
-  const medium = await findFile(deps.mediaDirs, path, reads);
-  await files.note(medium, job_uuid);
-  return medium;
+  try {
+    const reads = { signal, onProgress, onOpen, hash: files.hash };
+    const medium = await findFile(deps.mediaDirs, path, reads);
+    await files.note(medium, job_uuid);
+    return medium;
+  } finally {
+    for (const one of opened) one[Symbol.dispose]();
+  }
 }
 
 async function place(

@@ -7,8 +7,7 @@ import { AgentError, isNoSpace, messageOf } from "../domain/error.ts";
 import { checkAborted } from "../runtime/wait.ts";
 import { runCommand } from "./program.ts";
 import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
-import { openRegularFile } from "../runtime/regular_file.ts";
-import { closing } from "../runtime/run.ts";
+import { openRegularFile, syncFolder } from "../runtime/regular_file.ts";
 
 /** What is at a path; for a link, the link itself, not its target. */
 export interface FileStatus {
@@ -215,10 +214,6 @@ async function removeName(path: string): Promise<boolean> {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;
   }
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  await closing(await Deno.open(folder, { read: true }), (opened) => opened.sync());
 }
 
 /** Least bytes between two syncs. */

@@ -1,5 +1,7 @@
 // Files of this machine: the modes that keep them from others; opens one for reading without following a link or
-// waiting for a FIFO, checks by its handle what was opened, and takes a missing one for nothing.
+// waiting for a FIFO, checks by its handle what was opened, and takes a missing one for nothing; syncs a folder.
+
+import { closing } from "./run.ts";
 
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
@@ -106,4 +108,9 @@ export function absent(error: unknown): undefined {
  */
 export async function fileInfo(path: string): Promise<Deno.FileInfo | undefined> {
   return await Deno.lstat(path).catch(absent);
+}
+
+/** Writes a folder to the disk: until then, a rename in it does not survive a power loss. */
+export async function syncFolder(path: string): Promise<void> {
+  await closing(await Deno.open(path), (folder) => folder.sync());
 }

@@ -8,7 +8,8 @@
 
 import { dirname, join } from "@std/path";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
-import { OWNER_ONLY_MODE, STICKY } from "../runtime/regular_file.ts";
+import { OWNER_ONLY_MODE, STICKY, syncFolder } from "../runtime/regular_file.ts";
+import { closing } from "../runtime/run.ts";
 
 /** Prefixes of the names of these files; SQLite and restores append to some of them. */
 const OWN_FILES = [
@@ -126,12 +127,13 @@ export async function readOwnFile(
   const seen = lookAt(path, uid);
   if (seen === undefined) return undefined;
   if (seen.size > FILE_BYTES_MAX) throw refused(path, `it is over ${FILE_BYTES_MAX} bytes long`);
-  using file = await Deno.open(path);
-  const { dev, ino, mode } = await file.stat();
-  if (dev !== seen.dev || ino !== seen.ino) {
-    throw refused(path, "it was replaced while it was being opened");
-  }
-  return { text: await textOf(file), mode: mode ?? 0 };
+  return await closing(await Deno.open(path), async (file) => {
+    const { dev, ino, mode } = await file.stat();
+    if (dev !== seen.dev || ino !== seen.ino) {
+      throw refused(path, "it was replaced while it was being opened");
+    }
+    return { text: await textOf(file), mode: mode ?? 0 };
+  });
 }
 
 /** A stream would load much code, and an agent reads files before it listens. */
@@ -157,15 +159,10 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
     await Deno.remove(unfinished);
   }
   try {
-    using file = await Deno.open(unfinished, {
-      write: true,
-      createNew: true,
-      mode: OWNER_ONLY_MODE,
-    });
-    await writeWhole(file, text);
+    const options = { write: true, createNew: true, mode: OWNER_ONLY_MODE };
+    await closing(await Deno.open(unfinished, options), (file) => writeWhole(file, text));
     await Deno.rename(unfinished, path);
-    using folder = await Deno.open(dirname(path));
-    await folder.sync();
+    await syncFolder(dirname(path));
   } catch (error) {
     // On a full disk it would take the room that is left.
     await Deno.remove(unfinished).catch(() => {});

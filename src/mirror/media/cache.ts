@@ -5,8 +5,7 @@
 //   partial/              unfinished downloads, see partial.ts
 
 import { dirname, join } from "@std/path";
-import { closing } from "../../runtime/run.ts";
-import { absent, fileInfo } from "../../runtime/regular_file.ts";
+import { absent, fileInfo, syncFolder } from "../../runtime/regular_file.ts";
 import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -172,11 +171,6 @@ async function sweep(folder: string, partials: string, media: MediaStore): Promi
       await Deno.remove(join(folder, name), { recursive: true }).catch(absent);
     }
   }
-}
-
-/** A rename survives power loss only when its folder has been written too. */
-export async function syncFolder(path: string): Promise<void> {
-  await closing(await Deno.open(path, { read: true }), (folder) => folder.sync());
 }
 
 /** The size limit of the cache, with the downloads under way, for which it reserves room. */

@@ -4,9 +4,8 @@
 import { dirname, join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
-import { syncFolder } from "./cache.ts";
 import { isWithin, realPath } from "./folders.ts";
-import { fileInfo } from "../../runtime/regular_file.ts";
+import { fileInfo, syncFolder } from "../../runtime/regular_file.ts";
 import { type KnownFile, neededBy } from "./known_files.ts";
 import {
   distinctFolders,
