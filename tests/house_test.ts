@@ -23,7 +23,7 @@ const ROOMS: Record<string, readonly string[]> = {
   domain: [],
   runtime: ["domain"],
   metrics: ["domain"],
-  store: ["domain", "metrics"],
+  store: ["domain", "runtime/timers.ts", "metrics"],
   state_dir: ["domain", "runtime", "store"],
   config: ["domain", "runtime", "wall/task_limits.ts"],
   // What both sides of the wall load: messages, framing, limits, and what the runtime refuses.

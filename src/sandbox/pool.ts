@@ -11,6 +11,7 @@ import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
+import { SYSTEM_TIMERS, type Timers } from "../runtime/timers.ts";
 import type { Log } from "../metrics/log.ts";
 import {
   findGuestTools,
@@ -56,16 +57,12 @@ export interface PoolOptions {
   readonly budget?: MemoryBudget;
   /** What tasks may return. */
   readonly limits: TaskLimits;
-  /** Time for a large message of a guest to arrive, milliseconds; a minute unless given. */
-  readonly messageArrivalMs?: number;
   /** Until this settles, guests are started only for waiting tasks. */
   readonly spareAfter?: Promise<void>;
   /** Looks for the tools that start guests; see findGuestTools(). */
   readonly findTools?: FindTools;
-  /** Executions after which a guest is replaced. */
-  readonly runsPerGuestMax?: number;
-  /** Time without a task after which used guests are replaced one by one, milliseconds. */
-  readonly renewAfterMs?: number;
+  /** The clock of its guests; the system's unless given. */
+  readonly timers?: Timers;
 }
 
 /** Runs tasks, each in a guest of its workflow. */
@@ -152,7 +149,8 @@ class Pool implements GuestPool {
     memory: MemoryWatch,
   ) {
     this.#options = options;
-    this.#turns = new LargeMessageTurns(options.budget, options.messageArrivalMs);
+    const { budget, timers = SYSTEM_TIMERS } = options;
+    this.#turns = new LargeMessageTurns(budget, timers);
     this.checkSource = options.checkSource;
     this.#command = command;
     this.#guestSocket = guestSocket;
@@ -160,7 +158,7 @@ class Pool implements GuestPool {
     this.#renewal = new IdleRenewal(
       this.#idle,
       () => this.#guests.size > this.#restingMax,
-      options.renewAfterMs,
+      timers,
     );
   }
 
@@ -190,10 +188,9 @@ class Pool implements GuestPool {
   }
 
   release(guest: GuestProcess): void {
-    const { runsPerGuestMax = RUNS_PER_GUEST_MAX } = this.#options;
     this.#memory.leave(guest);
     if (!guest.alive) return this.#gone(guest);
-    if (guest.runs < runsPerGuestMax) return this.#offer(guest);
+    if (guest.runs < RUNS_PER_GUEST_MAX) return this.#offer(guest);
     guest.listen(this.#idleListener(guest));
     guest.kill("was replaced after its share of executions");
   }

@@ -23,6 +23,7 @@ import {
   LOG_CHARS_MAX,
   type TaskLimits,
 } from "../wall/task_limits.ts";
+import { SYSTEM_TIMERS, type Timers } from "../runtime/timers.ts";
 import { type MemoryBudget, openMemoryBudget, type Reservation } from "../domain/memory_budget.ts";
 import { LOG_LEVELS } from "../domain/job/job.ts";
 
@@ -243,13 +244,12 @@ const ARRIVAL_MS_MAX = 60_000;
 /** The queue of large messages of all guests. */
 export class LargeMessageTurns {
   readonly budget: MemoryBudget;
-  /** Time for a message to arrive once there is memory for it, milliseconds. */
-  readonly arrivalMs: number;
+  readonly timers: Timers;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(budget: MemoryBudget = openMemoryBudget(), arrivalMs = ARRIVAL_MS_MAX) {
+  constructor(budget: MemoryBudget = openMemoryBudget(), timers = SYSTEM_TIMERS) {
+    this.timers = timers;
     this.budget = budget;
-    this.arrivalMs = arrivalMs;
   }
 
   /** Waits for a turn of the event loop; undefined for a small message. */
@@ -262,15 +262,15 @@ export class LargeMessageTurns {
 
 /** Memory of one guest's messages, from the account `guests`. A guest has at most one reservation, and mostly none. */
 export class MessageMemory {
-  readonly #turns: Pick<LargeMessageTurns, "budget" | "arrivalMs">;
+  readonly #turns: Pick<LargeMessageTurns, "budget" | "timers">;
   readonly #gone = new AbortController();
   /** Called when a message takes too long to arrive; the words finish "its process ...". */
   readonly #late: (words: string) => void;
   #held: Reservation | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #cancelTimer: (() => void) | undefined;
 
   constructor(
-    turns: Pick<LargeMessageTurns, "budget" | "arrivalMs">,
+    turns: Pick<LargeMessageTurns, "budget" | "timers">,
     late: (words: string) => void,
   ) {
     this.#turns = turns;
@@ -290,7 +290,7 @@ export class MessageMemory {
   /** Returns what was reserved beyond the size of a complete message. */
   arrived(line: string): void {
     if (this.#held === undefined) return;
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
     this.#held.resize(Math.min(CHAR_BYTES * line.length, this.#held.bytes));
   }
 
@@ -302,20 +302,20 @@ export class MessageMemory {
   /** Ends the wait of a guest that has gone. */
   close(): void {
     this.#gone.abort();
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
     this.release();
   }
 
   async #wait(bytesMax: number): Promise<void> {
     const turn = { turnMs: Number.POSITIVE_INFINITY, signal: this.#gone.signal };
-    const { budget, arrivalMs } = this.#turns;
+    const { budget, timers } = this.#turns;
     const held = await budget.reserve("guests", bytesMax, "read a large message", turn);
     // The guest has ended just as its turn came.
     if (this.#gone.signal.aborted) return held.release();
     this.#held = held;
     // A guest that stops in the middle of a message must not block those of others.
-    const words = `took over ${arrivalMs / 1000} s to send a message`;
-    this.#timer = setTimeout(() => this.#late(words), arrivalMs);
+    const words = `took over ${ARRIVAL_MS_MAX / 1000} s to send a message`;
+    this.#cancelTimer = timers.start(ARRIVAL_MS_MAX, () => this.#late(words));
   }
 }
 

@@ -2,7 +2,7 @@
 // and spares allow, and idle guests for their next task.
 
 import { AgentError } from "../domain/error.ts";
-import { callAfter } from "../runtime/timers.ts";
+import type { Timers } from "../runtime/timers.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
 
 interface WaitingTask {
@@ -134,15 +134,15 @@ const QUIET_MS = 5000;
 export class IdleRenewal {
   readonly #idle: IdleGuests;
   readonly #tooMany: () => boolean;
-  readonly #quietMs: number;
+  readonly #timers: Timers;
   #cancelTimer: (() => void) | undefined;
   #closed = false;
 
   /** @param tooMany whether there are more guests than the idle number */
-  constructor(idle: IdleGuests, tooMany: () => boolean, quietMs = QUIET_MS) {
+  constructor(idle: IdleGuests, tooMany: () => boolean, timers: Timers) {
     this.#idle = idle;
     this.#tooMany = tooMany;
-    this.#quietMs = quietMs;
+    this.#timers = timers;
   }
 
   /** Notes that a task starts; renewals wait meanwhile. */
@@ -154,7 +154,7 @@ export class IdleRenewal {
   /** Notes that a guest has become idle. */
   rest(): void {
     if (this.#closed || this.#cancelTimer !== undefined || this.#next() === undefined) return;
-    this.#cancelTimer = callAfter(this.#quietMs, () => {
+    this.#cancelTimer = this.#timers.start(QUIET_MS, () => {
       this.#cancelTimer = undefined;
       this.#next()?.kill("was ended while it had nothing to do");
       this.rest();

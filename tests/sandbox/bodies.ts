@@ -13,6 +13,7 @@ import {
   type TaskRun,
 } from "../../src/sandbox/run_task.ts";
 import type { Perform, TaskPerform } from "../../src/sandbox/task_calls.ts";
+import { heldTimers } from "../support/timers.ts";
 import { withFolder } from "../support/until.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 import { selfOfRun } from "../support/agent_process.ts";
@@ -56,8 +57,8 @@ export async function withPool(
     const checkSource = sourceChecksHere().runnable;
     const limits = DEFAULT_LIMITS;
     // However long the test has to wait between two tasks, its guests stay.
-    const renewAfterMs = TIMEOUT_MS;
-    const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource, limits, renewAfterMs };
+    const timers = heldTimers();
+    const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource, limits, timers };
     const pool = await openPool({ ...place, ...options });
     try {
       await run((source, body = {}) => runBody(pool, source, body), pool);

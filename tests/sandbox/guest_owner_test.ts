@@ -13,6 +13,7 @@ import type { GuestCounts, GuestPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { cpuOfChildren } from "../support/processes.ts";
+import { heldTimers } from "../support/timers.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostile, ownerNamed, runBody, withPool } from "./bodies.ts";
 import { eachProgram } from "../support/each_program.ts";
@@ -174,15 +175,19 @@ Deno.test("the guest that was idle longest is ended for another workflow", async
 });
 
 Deno.test("an idle pool ends the guests beyond those that it keeps at rest", async () => {
+  const timers = heldTimers();
   await withPool(async (_run, pool) => {
     for (const owner of ["a", "b", "c", "d"]) {
       await runBody(pool, OK, { owner: ownerNamed(owner) });
       await until("a spare", () => pool.counts().spare === 1);
     }
-    await until("the resting state", () => pool.pids().length === 1 + SPARES);
+    await until("the resting state", () => {
+      timers.advance(5000);
+      return pool.pids().length === 1 + SPARES;
+    });
     assertEquals(pool.counts().spare, 1);
     assertEquals((await runBody(pool, OK, { owner: ownerNamed("d") })).kind, "success");
-  }, { renewAfterMs: 300 });
+  }, { timers });
 });
 
 Deno.test("no workflow waits while guests of others are idle, and none starves", async () => {

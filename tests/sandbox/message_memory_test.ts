@@ -5,6 +5,7 @@ import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_bud
 import { MessageMemory } from "../../src/sandbox/untrusted_message.ts";
 import type { AgentMessage } from "../../src/wall/protocol.ts";
 import { GuestCalls, type Perform } from "../../src/sandbox/task_calls.ts";
+import { heldTimers } from "../support/timers.ts";
 import { until } from "../support/until.ts";
 import { hostile, withPool } from "./bodies.ts";
 
@@ -48,23 +49,26 @@ Deno.test("the time of a task, and a cancel, end the wait of its message", async
 
 Deno.test("a guest that never ends its large message is killed, and its memory is free again", async () => {
   const budget = openMemoryBudget();
+  const timers = heldTimers();
   await withPool(async (run) => {
-    const outcome = await run(SMALL);
-    assertEquals(outcome, {
+    const running = run(SMALL);
+    await until("its message to have memory", () => budget.used("guests") > 0);
+    timers.advance(60_000);
+    assertEquals(await running, {
       kind: "failure",
       error: {
         name: "GuestLost",
-        message: 'Task "prepare" was lost: its process took over 0.1 s to send a message',
+        message: 'Task "prepare" was lost: its process took over 60 s to send a message',
       },
       job: null,
     });
     await until("the memory to be back", () => budget.used("guests") === 0);
-  }, { self: hostile("half"), budget, messageArrivalMs: 100 });
+  }, { self: hostile("half"), budget, timers });
 });
 
 Deno.test("MessageMemory reserves the longest message, then the bytes of its text, and frees them at the end", async () => {
   const budget = openMemoryBudget({ guests: 8 * MIB });
-  const memory = new MessageMemory({ budget, arrivalMs: 60_000 }, () => {});
+  const memory = new MessageMemory({ budget, timers: heldTimers() }, () => {});
   assertEquals(memory.hold(1000, 4 * MIB), undefined);
   await memory.hold(100_000, 4 * MIB);
   assertEquals([memory.hold(200_000, 4 * MIB), budget.used("guests")], [undefined, 4 * MIB]);

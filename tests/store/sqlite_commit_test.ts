@@ -6,6 +6,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { heldTimers } from "../support/timers.ts";
 import { withFolder } from "../support/until.ts";
 import { register } from "./host_suite.ts";
 import { create, present, recordOf } from "./store_case.ts";
@@ -18,8 +19,8 @@ function withCommits(
   return withFolder(async (folder) => {
     const commits: string[][] = [];
     const store = await openSqliteStore(`${folder}/store.db`, {
-      // Longer than any test: nothing here waits for it.
-      gatherMs: 3_600_000,
+      // The clock stands still: nothing here waits for it.
+      timers: heldTimers(),
       committing: (when, names) => {
         if (when === "after") commits.push([...names]);
       },
@@ -44,8 +45,8 @@ Deno.test("sqlite: many callers who write again as soon as they are answered sha
   withFolder(async (folder) => {
     const commits: number[] = [];
     const store = await openSqliteStore(`${folder}/store.db`, {
-      // The test would not end if a caller were missing.
-      returnMs: 3_600_000,
+      // The clock stands still: the test would not end if a caller were missing.
+      timers: heldTimers(),
       committing: (when, names) => void (when === "after" && commits.push(names.length)),
     });
     await Promise.all(Array.from({ length: 8 }, async (_, number) => {
@@ -133,11 +134,14 @@ Deno.test("sqlite: a task whose job was canceled, or whose host was cordoned, un
 Deno.test("sqlite: 48 delayed writes are committed at once, and the rest when the store closes", () =>
   withFolder(async (folder) => {
     const path = `${folder}/store.db`;
-    const store = await openSqliteStore(path, { gatherMs: 3_600_000 });
+    const timers = heldTimers();
+    const store = await openSqliteStore(path, { timers });
     const numbers = Array.from({ length: 50 }, (_, number) => number);
     await Promise.all(numbers.map((number) => create(store, jobOf(number))));
     const { jobs } = await store.jobs.ready(lifeOf(RUNNER), 50, new Set());
     const holds = jobs.map((job) => store.jobs.hold(lifeOf(RUNNER), [job]));
+    // They wait no longer for the callers that were just answered.
+    timers.advance(4);
     await Promise.all(holds.slice(0, 48));
     const last = jobs.at(-1);
     assert(last !== undefined);

@@ -14,7 +14,11 @@ export function heldTimers(): Timers & { advance(ms: number): void } {
     },
     advance(ms) {
       now += ms;
-      for (const [run, at] of set) if (at <= now) run();
+      for (const [run, at] of set) {
+        if (at > now) continue;
+        set.delete(run);
+        run();
+      }
     },
   };
 }

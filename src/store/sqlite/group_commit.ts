@@ -9,6 +9,7 @@
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../runtime/timers.ts";
 import { GATHERED_MIN, type Pace, PENDING_WRITES_MAX } from "../limits.ts";
 
 /** How long fewer than GATHERED_MIN patient writes wait, milliseconds. */
@@ -21,7 +22,7 @@ export const GATHER_MS = 16;
 const CROWD_MIN = 8;
 const RETURN_MS = 4;
 
-/** Callbacks for observers, and timing. */
+/** Callbacks for observers, and the clock. */
 export interface ConnectionWatch {
   /**
    * Called with the names of the writes of a commit: before the commit, and once it is on the disk but no
@@ -30,10 +31,8 @@ export interface ConnectionWatch {
   readonly committing?: (when: "before" | "after", names: readonly string[]) => void;
   /** The same for the migration of an older database: its copy, and each step. */
   readonly migrating?: (when: "before" | "after", names: readonly string[]) => void;
-  /** How long patient writes wait, milliseconds; a few unless given. */
-  readonly gatherMs?: number;
-  /** How long a commit waits for callers that were just answered, milliseconds; a few unless given. */
-  readonly returnMs?: number;
+  /** The clock of writes that wait for others; the system's unless given. */
+  readonly timers?: Timers;
   /** Called once when the disk has failed; the process should end. */
   readonly broken?: (error: unknown) => void;
 }
@@ -70,11 +69,12 @@ export class GroupCommit {
   readonly #db: Database;
   readonly #log: WriteAheadLog;
   readonly #watch: ConnectionWatch;
+  readonly #timers: Timers;
   readonly #events: CommitEvents;
   #pending: PendingWrite[] = [];
   /** Whether one of the pending writes is prompt. */
   #prompt = false;
-  /** Writes that the next commit waits for, and until when, by performance.now(). */
+  /** Writes that the next commit waits for, and until when, by the clock. */
   #expected = 0;
   #expectedUntilMs = 0;
   /** Ends the wait of patient writes, while they wait. */
@@ -89,6 +89,7 @@ export class GroupCommit {
     this.#db = db;
     this.#log = log;
     this.#watch = watch;
+    this.#timers = watch.timers ?? SYSTEM_TIMERS;
     this.#events = events;
   }
 
@@ -144,8 +145,8 @@ export class GroupCommit {
   async #runRounds(): Promise<void> {
     try {
       while (this.#pending.length > 0) {
-        if (!this.#prompt) await this.#gather(this.#watch.gatherMs ?? GATHER_MS);
-        const leftMs = this.#expectedUntilMs - performance.now();
+        if (!this.#prompt) await this.#gather(GATHER_MS);
+        const leftMs = this.#expectedUntilMs - this.#timers.nowMs();
         if (this.#pending.length < this.#expected && leftMs > 0) await this.#gather(leftMs);
         // Callers answered by the last commit may queue further writes, which join this one.
         await new Promise((resolve) => setImmediate(resolve));
@@ -163,9 +164,9 @@ export class GroupCommit {
   /** Waits until a prompt write or enough patient ones are queued; once one is, for those that are expected. */
   async #gather(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
-      const late = setTimeout(resolve, ms);
+      const cancelTimer = this.#timers.start(ms, resolve);
       this.#gathered = () => {
-        clearTimeout(late);
+        cancelTimer();
         resolve();
       };
     });
@@ -250,7 +251,7 @@ export class GroupCommit {
     let prompt = 0;
     for (const { pace } of batch) if (pace === "prompt") prompt += 1;
     this.#expected = prompt < CROWD_MIN ? 0 : prompt + this.#pending.length;
-    this.#expectedUntilMs = performance.now() + (this.#watch.returnMs ?? RETURN_MS);
+    this.#expectedUntilMs = this.#timers.nowMs() + RETURN_MS;
   }
 
   #notify(when: "before" | "after", batch: readonly PendingWrite[]): void {

@@ -95,7 +95,7 @@ export async function openSqliteStore(
   }
   const db = await named(path, () => new Connection(path, watch, schema));
   const index = indexStore(db);
-  const begun = new WaitingClaims(db, now, watch.gatherMs);
+  const begun = new WaitingClaims(db, now, watch.timers);
   try {
     await fillRows(db, index);
   } catch (error) {

@@ -8,6 +8,7 @@
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Now } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../../runtime/timers.ts";
 import type { Hold, RunnerLife } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { GATHER_MS } from "../group_commit.ts";
@@ -27,16 +28,16 @@ export interface WaitingClaim {
 export class WaitingClaims {
   readonly #db: Connection;
   readonly #now: Now;
-  readonly #waitMs: number;
+  readonly #timers: Timers;
   #waiting = new Map<JobUuid, WaitingClaim>();
   /** Claims that were already waiting at the previous tick. */
   #waitingLong = new Map<JobUuid, WaitingClaim>();
-  #tick: ReturnType<typeof setTimeout> | undefined;
+  #cancelTick: (() => void) | undefined;
 
-  constructor(db: Connection, now: Now, waitMs = GATHER_MS) {
+  constructor(db: Connection, now: Now, timers = SYSTEM_TIMERS) {
     this.#db = db;
     this.#now = now;
-    this.#waitMs = waitMs;
+    this.#timers = timers;
   }
 
   /** @returns the jobs that the runner holds @throws the error of the writes, when it holds none */
@@ -73,7 +74,7 @@ export class WaitingClaims {
   }
 
   close(): void {
-    clearTimeout(this.#tick);
+    this.#cancelTick?.();
     this.write();
   }
 
@@ -81,8 +82,12 @@ export class WaitingClaims {
     return new Promise((settle, fail) => {
       this.#waiting.set(job.uuid, { life, job, settle, fail });
       if (this.#waiting.size >= GATHERED_MIN) this.write();
-      else this.#tick ??= setTimeout(() => this.#look(), this.#waitMs);
+      else this.#cancelTick ??= this.#startTick();
     });
+  }
+
+  #startTick(): () => void {
+    return this.#timers.start(GATHER_MS, () => this.#look());
   }
 
   /** Writes the claims that have waited for a whole tick. */
@@ -91,7 +96,7 @@ export class WaitingClaims {
     this.#waitingLong = this.#waiting;
     this.#waiting = new Map();
     const more = this.#waitingLong.size > 0;
-    this.#tick = more ? setTimeout(() => this.#look(), this.#waitMs) : undefined;
+    this.#cancelTick = more ? this.#startTick() : undefined;
     this.#write(late);
   }
 
