@@ -179,7 +179,8 @@ async function assemble(
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
   const [policy, closing, hostUuid] = [openPolicy(context), new AbortController(), own.uuid];
-  const watched = { inForce, stateDir: state.path, emit: emitHost, hostUuid, followed, runner };
+  const running = { runner, guests: await guests };
+  const watched = { inForce, stateDir: state.path, emit: emitHost, hostUuid, followed, ...running };
   const app = createApp({
     ...context,
     access: gate.access,

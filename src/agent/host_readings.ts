@@ -19,8 +19,14 @@ import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";
 import { keptReading, type Readable } from "../http/answer/cached_reading.ts";
 import { runtimeVersion } from "../runtime/node.ts";
-import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/executable.ts";
+import {
+  readBuildInfo,
+  rememberProgramFile,
+  runtimeLabel,
+  VERSION,
+} from "../runtime/executable.ts";
 import type { Runner } from "../runner/runner.ts";
+import type { GuestPool } from "../sandbox/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { SharedParts } from "./shared_parts.ts";
 import { openSelfDescription, type Reloads } from "./settings_in_force.ts";
@@ -56,6 +62,7 @@ interface WatchPlaces {
   /** Counts the readers of events. */
   readonly followed: () => boolean;
   readonly runner: Pick<Runner, "admission">;
+  readonly guests: Pick<GuestPool, "startProblem">;
   /** The uuid under which this host is registered in the store. */
   readonly hostUuid: HostUuid;
 }
@@ -72,7 +79,8 @@ export function watchRoutes(
   const { config, now } = context;
   const { store, policy, inForce, transport } = places;
   const machines = openMachineList(context, places.vmadm);
-  const readiness = openAgentReadiness(context, { ...places, machines });
+  const program = rememberProgramFile();
+  const readiness = openAgentReadiness(context, { ...places, machines, program });
   const readings = openReadings(context, places, machines);
   const { stateDir: folder, emit, followed } = places;
   const disk = diskLook({ folder, freeBytes: systemFreeBytes, emit });

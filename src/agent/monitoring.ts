@@ -1,4 +1,4 @@
-// Monitoring: /readyz checks store, disk, host and index; /metrics shows the meters, and values
+// Monitoring: /readyz checks store, disk, guests, host and index; /metrics shows the meters, and values
 // read at that moment. Writes of jobs are counted here.
 
 import { undefinedWhileAway } from "../domain/error.ts";
@@ -17,12 +17,13 @@ import {
 import type { Family } from "../metrics/exposition.ts";
 import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/disk.ts";
 import type { Runner } from "../runner/runner.ts";
+import type { GuestPool } from "../sandbox/pool.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
 import type { HttpEnv } from "../http/served_agent.ts";
 import { gauge, type JobResult, meterFamilies, type Meters } from "../metrics/meters.ts";
 import { runtimeVersion } from "../runtime/node.ts";
-import { readBuildInfo, VERSION } from "../runtime/executable.ts";
+import { type ProgramFile, readBuildInfo, VERSION } from "../runtime/executable.ts";
 import { afterTask, executionOf, EXECUTIONS, heldIn, isFinal } from "../domain/job/state.ts";
 import { type KeptReading, keptReading } from "../http/answer/cached_reading.ts";
 import type { JsonObject } from "../domain/json.ts";
@@ -35,6 +36,8 @@ const STORE_DEADLINE_MS = 5_000;
 const STORE_KEEP_MS = 2_000;
 const DISK_DEADLINE_MS = 5_000;
 const DISK_KEEP_MS = 5_000;
+const GUESTS_DEADLINE_MS = 5_000;
+const GUESTS_KEEP_MS = 2_000;
 /** vmadm takes seconds on a host with many machines, and uses the host's processors. */
 const HOST_DEADLINE_MS = 10_000;
 const HOST_KEEP_MS = 30_000;
@@ -65,6 +68,9 @@ interface ReadinessPlaces {
   readonly machines: MachineList;
   readonly stateDir: string;
   readonly runner: Pick<Runner, "admission">;
+  readonly guests: Pick<GuestPool, "startProblem">;
+  /** See rememberProgramFile(). */
+  readonly program: () => Promise<ProgramFile>;
   /** The system's own unless given. */
   readonly freeBytes?: FreeBytes;
 }
@@ -77,6 +83,7 @@ export function openAgentReadiness(
   const checks = {
     store: storeCheck(places),
     disk: diskCheck(places),
+    guests: guestsCheck(places),
     host: hostCheck(places),
     admission: admissionCheck(places),
     index: indexCheck(context, places),
@@ -109,6 +116,22 @@ function diskCheck({ stateDir, freeBytes = systemFreeBytes }: ReadinessPlaces): 
       if (free >= FREE_BYTES_MIN) return { status: "ok", detail };
       const shortage = `${detail}, expected ${sizeText(FREE_BYTES_MIN)}`;
       return { status: "failed", detail: shortage };
+    },
+  };
+}
+
+/** Guests start from the file of this program. Those that run go on without it. */
+function guestsCheck({ guests, program }: ReadinessPlaces): ReadinessCheck {
+  return {
+    keepMs: GUESTS_KEEP_MS,
+    deadlineMs: GUESTS_DEADLINE_MS,
+    async look() {
+      const { file, state } = await program();
+      const why = state === "removed" ? `${file} was removed` : guests.startProblem;
+      if (why !== undefined) return { status: "failed", detail: `guests do not start: ${why}` };
+      if (state === "same") return { status: "ok", detail: "guests start" };
+      const detail = `${file} was replaced: restart the agent, so that guests are of its version`;
+      return { status: "warn", detail };
     },
   };
 }

@@ -3,6 +3,7 @@
 
 import { fromFileUrl } from "@std/path";
 import { nodeRuntime, readBeside } from "./node.ts";
+import { absent } from "./regular_file.ts";
 
 /** A program with the arguments and environment that come before anyone's own. */
 export interface SelfCommand {
@@ -89,6 +90,29 @@ export function installableSelf(): {
   const { program, args, file } = selfCommand();
   if (file === undefined) return { file: program, runtime: [] };
   return { file, runtime: [program, ...args.slice(0, -1)] };
+}
+
+/** What became of the file of this program. */
+export interface ProgramFile {
+  readonly file: string;
+  readonly state: "same" | "replaced" | "removed";
+}
+
+/**
+ * Remembers the file that holds this program, from which guests are started.
+ * @returns compares it with what is there now
+ */
+export function rememberProgramFile(file = installableSelf().file): () => Promise<ProgramFile> {
+  const look = async () => {
+    const info = await Deno.stat(file).catch(absent);
+    return info && [info.ino, info.size, info.mtime?.getTime()].join();
+  };
+  const before = look();
+  return async () => {
+    const now = await look();
+    const state = now === undefined ? "removed" : now === await before ? "same" : "replaced";
+    return { file, state };
+  };
 }
 
 /** Semantic version of the command line and of the HTTP interface under /agent/v1. deno.json has it too. */

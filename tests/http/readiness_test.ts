@@ -8,6 +8,7 @@ import {
   type ReadinessFinding,
   readinessRoutes,
 } from "../../src/http/routes/monitoring.ts";
+import type { ProgramFile } from "../../src/runtime/executable.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { ReadingClocks } from "../../src/http/answer/cached_reading.ts";
@@ -78,7 +79,7 @@ Deno.test("a check that throws or never ends counts as failed, with its reason",
   });
 });
 
-Deno.test("readiness covers the store, the disk, the host and the index", async () => {
+Deno.test("readiness covers the store, the disk, the guests, the host and the index", async () => {
   await withFolder(async (stateDir) => {
     const store = await openSqliteStore(":memory:");
     try {
@@ -91,16 +92,21 @@ Deno.test("readiness covers the store, the disk, the host and the index", async 
       let now = "2026-11-20T12:00:00.000Z";
       let free = 1e12;
       let admission: Admission = "open";
+      let startProblem: string | undefined;
+      let programState: ProgramFile["state"] = "same";
       const vmadm = openVmadm(simulatedTransport({ self: selfOfRun(), stateDir }));
       const ask = async (host = vmadm) => {
         const freeBytes = () => Promise.resolve(free);
         const machines = openMachineList({ now: () => now }, host);
-        const places = { store, machines, stateDir, freeBytes, runner: { admission } };
+        const program = () => Promise.resolve({ file: "/opt/zonewright", state: programState });
+        const guests = { startProblem };
+        const runner = { admission };
+        const places = { store, machines, stateDir, freeBytes, runner, guests, program };
         const { ready, checks } = await openAgentReadiness({ config, now: () => now }, places)();
         const found = Object.entries(checks).map(([name, { status }]) => [name, status]);
         return [ready, Object.fromEntries(found)];
       };
-      const fine = { store: "ok", disk: "ok", host: "ok", admission: "ok" };
+      const fine = { store: "ok", disk: "ok", guests: "ok", host: "ok", admission: "ok" };
       assertEquals(await ask(), [false, { ...fine, index: "failed" }]);
       const counts = { added: 0, changed: 0, removed: 0, unchanged: 0, problems: [] };
       const sync = { started_at: T0, finished_at: T0, upstream: "x", outcome: "complete" } as const;
@@ -123,6 +129,13 @@ Deno.test("readiness covers the store, the disk, the host and the index", async 
         admission = word;
         assertEquals(await ask(), [ready, { ...fine, index: "warn", admission: status }]);
       }
+      admission = "open";
+      programState = "replaced";
+      assertEquals(await ask(), [true, { ...fine, index: "warn", guests: "warn" }]);
+      startProblem = "its process ended with exit code 1";
+      assertEquals(await ask(), [false, { ...fine, index: "warn", guests: "failed" }]);
+      [startProblem, programState] = [undefined, "removed"];
+      assertEquals(await ask(), [false, { ...fine, index: "warn", guests: "failed" }]);
     } finally {
       await store.close();
     }

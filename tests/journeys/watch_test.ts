@@ -50,7 +50,7 @@ eachProgram(
           const answer = await agent.get("/readyz");
           return answer.status === 200 && answer.body;
         });
-        const parts = ["store", "disk", "host", "admission", "index"];
+        const parts = ["store", "disk", "guests", "host", "admission", "index"];
         assertEquals(Object.keys(ready.checks ?? {}), parts);
       } finally {
         assertEquals(await agent.stop(), 0);

@@ -66,6 +66,7 @@ const DOCTOR = "zonewright doctor --running";
 const CHECK_HINTS = {
   store: `${DOCTOR} --run store`,
   disk: `${DOCTOR} --run disk`,
+  guests: `${DOCTOR} --run guests`,
   host: `${DOCTOR} --run vmadm`,
   index: "zonewright image status",
 } as const;

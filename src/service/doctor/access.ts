@@ -5,6 +5,7 @@
 import { dirname } from "@std/path";
 import { bytesOfBase64 } from "../../domain/bytes.ts";
 import { AgentError, ERROR_CODES, messageOf, systemReason } from "../../domain/error.ts";
+import { isJsonObject, type JsonValue } from "../../domain/json.ts";
 import { DAY_SECONDS, MS_PER_SECOND, type Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
 import { OTHERS } from "../../runtime/regular_file.ts";
@@ -164,6 +165,8 @@ export function indexTokenCheck({ path, read }: {
 }
 
 const ANSWER_MS = 5_000;
+/** More than each check of the agent may take. */
+const READY_MS = 15_000;
 
 interface ListenPlaces {
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
@@ -193,7 +196,10 @@ export function agentCheck(places: ListenPlaces): HealthCheck {
         }
         if (!response.ok) return { outcome: "fail", detail: `${place} answers ${response.status}` };
         const pid = /"pid":\s*(\d+)/.exec(text)?.[1] ?? "unknown";
-        return ok(`${place}, pid ${pid}`);
+        const guests = await readyGuests(url, client);
+        if (guests === undefined || guests.status === "ok") return ok(`${place}, pid ${pid}`);
+        const outcome = guests.status === "warn" ? "warn" : "fail";
+        return { outcome, detail: `${place}, pid ${pid}: ${guests.detail}` };
       } catch (error) {
         // The cause says what went wrong; on some runtimes the message does too.
         const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
@@ -203,6 +209,25 @@ export function agentCheck(places: ListenPlaces): HealthCheck {
       }
     },
   };
+}
+
+/** What the agent itself says of its guests; undefined when it does not tell a caller without a token. */
+async function readyGuests(
+  url: string,
+  client: Deno.HttpClient | undefined,
+): Promise<{ status: JsonValue; detail: string } | undefined> {
+  try {
+    const response = await fetch(`${url}/readyz`, {
+      signal: AbortSignal.timeout(READY_MS),
+      ...(client === undefined ? {} : { client }),
+    });
+    const answer: unknown = await response.json();
+    const { guests } = isJsonObject(answer) && isJsonObject(answer.checks) ? answer.checks : {};
+    if (!isJsonObject(guests)) return undefined;
+    return { status: guests.status ?? null, detail: `${guests.detail}` };
+  } catch {
+    return undefined; // It has answered before; another check says what is slow.
+  }
 }
 
 /** A certificate rarely names the listening address: callers use a name. */
