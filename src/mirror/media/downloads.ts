@@ -11,7 +11,7 @@ import type { Log } from "../../metrics/log.ts";
 import type { MediaStore } from "../../store/media_store.ts";
 import type { CachedFile } from "./cache.ts";
 import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts";
-import type { KnownHosts } from "../web/allowed_hosts.ts";
+import type { KnownHosts } from "../sync/known_hosts.ts";
 import { type Medium, wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
 import type { FoundArtifact } from "./find_artifact.ts";
 import { type FirstBytes, requireBootableHead } from "./file_format.ts";
