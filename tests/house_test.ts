@@ -5,6 +5,7 @@ import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import {
   DERIVED,
+  folderOf,
   linesOf,
   localImports,
   pages,
@@ -206,20 +207,60 @@ Deno.test("every grant is used", async () => {
   assertEquals(unused, []);
 });
 
-Deno.test("the rooms import each other in no circle", async () => {
-  const left = new Map(Object.keys(ROOMS).map((room) => [room, new Set<string>()]));
-  for (const source of await sources("src")) {
-    const room = roomOf(source.path.replace(/^src\//, "")) ?? "";
-    for (const target of importedBelowSrc(source)) left.get(room)?.add(roomOf(target) ?? "");
-  }
+/** The names that import themselves through others, and those that import such names. */
+function circlesIn(imports: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  const left = new Map(imports);
   for (;;) {
-    const ground = [...left].find(([room, below]) =>
-      [...below].every((other) => other === room || !left.has(other))
+    const ground = [...left].find(([name, below]) =>
+      [...below].every((other) => other === name || !left.has(other))
     );
-    if (ground === undefined) break;
+    if (ground === undefined) return [...left.keys()];
     left.delete(ground[0]);
   }
-  assertEquals([...left.keys()], []);
+}
+
+/** The imports of sources, with each path named by what it stands for. */
+function importsBetween(
+  files: readonly Source[],
+  nameOf: (path: string) => string,
+): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const source of files) {
+    const name = nameOf(source.path.replace(/^src\//, ""));
+    found.set(
+      name,
+      (found.get(name) ?? new Set()).union(new Set(importedBelowSrc(source).map(nameOf))),
+    );
+  }
+  return found;
+}
+
+Deno.test("the rooms import each other in no circle", async () => {
+  const files = await sources("src");
+  assertEquals(circlesIn(importsBetween(files, (path) => roomOf(path) ?? "")), []);
+});
+
+Deno.test("the folders of a room, and the files beside them, import each other in no circle", async () => {
+  const files = await sources("src");
+  const folders = files.map(({ path }) => folderOf(path.replace(/^src\//, "")));
+  const nameOf = (path: string) =>
+    folders.some((folder) => folderOf(folder) === folderOf(path)) ? path : folderOf(path);
+  assertEquals(circlesIn(importsBetween(files, nameOf)), []);
+});
+
+Deno.test("the rule of circles finds one", () => {
+  const file = (path: string, ...imported: string[]): Source => ({
+    path: `src/${path}`,
+    text: imported.map((target) => `import { it } from "${target}";\n`).join(""),
+  });
+  const files = [
+    file("http/listen/listen.ts", "../request/id.ts"),
+    file("http/request/id.ts", "./body.ts"),
+    file("http/request/body.ts", "../listen/status.ts"),
+    file("http/listen/status.ts"),
+  ];
+  assertEquals(circlesIn(importsBetween(files, folderOf)), ["http/listen", "http/request"]);
+  assertEquals(circlesIn(importsBetween(files, (path) => path)), []);
 });
 
 Deno.test("neither store imports the other", async () => {

@@ -8,7 +8,7 @@ import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
 import { type HostUuid, type NewUuid, type WorkflowUuid } from "../domain/id.ts";
 import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
-import { refusalOf, type TakenJobs, takesAll, type Taking } from "../domain/job/taking.ts";
+import { refusalOf, type TakenJobs, takesAll, type Taking } from "../domain/taking.ts";
 import { readWorkflow, type Workflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
 import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";

@@ -3,7 +3,7 @@
 
 import { isDigestValue } from "../domain/digest.ts";
 import { choice, define, type Definition, integer, type Kind, list } from "./kinds.ts";
-import { BUILTIN_ALONE, type Taking } from "../domain/job/taking.ts";
+import { BUILTIN_ALONE, type Taking } from "../domain/taking.ts";
 import { nearest } from "../domain/near_word.ts";
 import { NIC_TAG } from "../domain/machine/nic.ts";
 import {

@@ -17,7 +17,7 @@ import {
 } from "./description/answer.ts";
 import type { HostUuid } from "./id.ts";
 import { type Instant, msBetween } from "./instant.ts";
-import type { Taking } from "./job/taking.ts";
+import type { Taking } from "./taking.ts";
 
 /** What an agent registers at its start about itself and the host that it manages. */
 export interface HostFacts extends Taking {

@@ -4,7 +4,6 @@
 // a refusal names the setting that the operator chose. This is the one place where a size, a count or a word of the
 // policy becomes a bound.
 
-import type { Reasons } from "./machine/refused_properties.ts";
 import { AgentError } from "./error.ts";
 import { orDigits } from "./description/formats.ts";
 import type { Fields } from "./description/object.ts";
@@ -182,6 +181,9 @@ const DEFAULT_PROPERTIES = [
 /** Why a property is refused that the operator has forbidden. */
 export const FORBIDDEN_WORDS =
   `is not allowed by the policy (setting ${POLICY_SETTINGS.forbidden})`;
+
+/** Reasons by the name of the property. */
+export type Reasons = Readonly<Record<string, string>>;
 
 /**
  * Why names are refused that an object does not have here: the reason where vmadm knows the name, the

@@ -12,7 +12,7 @@ import {
   WORKFLOW_TIMEOUT,
 } from "../domain/job/job.ts";
 import type { TaskEvent } from "../domain/job/state.ts";
-import { NOT_TAKEN } from "../domain/job/taking.ts";
+import { NOT_TAKEN } from "../domain/taking.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
 import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";

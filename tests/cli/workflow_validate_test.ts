@@ -4,7 +4,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { readObject } from "../../src/cli/client/answer.ts";
 import { withWorkflowCheck } from "../../src/cli/workflow/check.ts";
-import { tasksDigest } from "../../src/domain/job/taking.ts";
+import { tasksDigest } from "../../src/domain/taking.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { withHttpAgent } from "../http/http_agent.ts";
 import { withFolder } from "../support/until.ts";

@@ -7,7 +7,7 @@ import {
 } from "../../src/config/policy.ts";
 import { type ConfigSources, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { TAKING_SETTINGS } from "../../src/domain/job/taking.ts";
+import { TAKING_SETTINGS } from "../../src/domain/taking.ts";
 import { DEFAULT_POLICY, POLICY_SETTINGS } from "../../src/domain/policy.ts";
 
 function read(sources: Partial<ConfigSources> = {}) {

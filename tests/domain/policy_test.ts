@@ -3,10 +3,14 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { parseMachineChanges } from "../../src/domain/machine/changes.ts";
-import { DEFAULT_POLICY, type Policy, requireOwnMachine } from "../../src/domain/policy.ts";
+import {
+  DEFAULT_POLICY,
+  type Policy,
+  type Reasons,
+  requireOwnMachine,
+} from "../../src/domain/policy.ts";
 import { withoutProperties } from "../../src/config/policy.ts";
 import {
-  type Reasons,
   REFUSED_DISK_PROPERTIES,
   REFUSED_MACHINE_PROPERTIES,
   REFUSED_NIC_PROPERTIES,

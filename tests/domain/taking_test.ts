@@ -1,7 +1,7 @@
 // What a host runs of a shared store: the digest of tasks, and who is refused.
 
 import { assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { refusalOf, tasksDigest } from "../../src/domain/job/taking.ts";
+import { refusalOf, tasksDigest } from "../../src/domain/taking.ts";
 
 const BODY = "(job, cb) => cb()";
 const TASKS = { chain: [{ name: "one", body: BODY, retry: 1 }], onerror: [] };

@@ -3,7 +3,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { tasksDigest } from "../../src/domain/job/taking.ts";
+import { tasksDigest } from "../../src/domain/taking.ts";
 import type { AgentProcess } from "../support/agent_process.ts";
 import { cli, hostAt, withHosts } from "../support/hosts.ts";
 import { isoBytes } from "../support/medium.ts";

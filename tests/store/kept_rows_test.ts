@@ -14,7 +14,7 @@ import {
   putBuiltinWorkflow,
   updateWorkflow,
   workflowToRun,
-} from "../../src/store/sqlite/workflows.ts";
+} from "../../src/store/sqlite/job/workflows.ts";
 import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { instantAfter } from "../../src/domain/instant.ts";

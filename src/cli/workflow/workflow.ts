@@ -29,7 +29,7 @@ import { APPLY, CREATE, findingLines, UPDATE, VALIDATE } from "./write.ts";
 import { resolve } from "@std/path";
 import { systemNow } from "../../domain/instant.ts";
 import { parseResume, type Resume } from "../../domain/job/request.ts";
-import { tasksDigest } from "../../domain/job/taking.ts";
+import { tasksDigest } from "../../domain/taking.ts";
 import type { Workflow } from "../../domain/job/workflow.ts";
 import { openLog } from "../../metrics/log.ts";
 import { TIMEOUT_FLAG, timeoutMsOf } from "../follow/follow.ts";

@@ -16,7 +16,7 @@ import {
 } from "./file.ts";
 import { workflowsNamed } from "../command/named.ts";
 import { AgentError } from "../../domain/error.ts";
-import { tasksDigest } from "../../domain/job/taking.ts";
+import { tasksDigest } from "../../domain/taking.ts";
 import type { CheckedWorkflow, WorkflowFinding } from "./check.ts";
 
 async function fileOf(call: Invocation): Promise<JsonObject> {

@@ -1,6 +1,8 @@
 // Properties of vmadm(8) that no payload may have, with the reason for the refusal. A name that is neither here nor
 // allowed is unknown to vmadm too.
 
+import type { Reasons } from "../policy.ts";
+
 const OUT_OF_ZONE = "it reaches out of the zone";
 const HYPERVISOR = "it is an option of the hypervisor itself, which would reach out of the zone";
 const READ_ONLY = "vmadm sets it itself";
@@ -14,9 +16,6 @@ const ONE_POOL = "machines are made in the pool of their zones";
 const OF_TRITON = "it is a private field of Triton";
 const BY_MODEL = "each device names its own model";
 const AT_CREATE = "it is chosen when the machine is made, and not changed later";
-
-/** Reasons by the name of the property. */
-export type Reasons = Readonly<Record<string, string>>;
 
 function named(reason: string, names: readonly string[]): Reasons {
   return Object.fromEntries(names.map((name) => [name, reason]));

@@ -5,7 +5,7 @@ import { isAway, messageOf, undefinedWhileAway } from "../../domain/error.ts";
 import type { OwnEvent } from "../../domain/event.ts";
 import { msBetween } from "../../domain/instant.ts";
 import type { Job } from "../../domain/job/job.ts";
-import { type TakenJobs, takesAll } from "../../domain/job/taking.ts";
+import { type TakenJobs, takesAll } from "../../domain/taking.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { EventStore } from "../event_store.ts";
 import type { Incarnation, JobUuid, RunnerId } from "../../domain/id.ts";
@@ -14,10 +14,11 @@ import type { BeginOutcome, Hold, JobStore, RunnerLife } from "../job_store.ts";
 import type { MediaStore } from "../media_store.ts";
 import type { InfoStore, LocalStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
-import { openHosts, openMachineReports } from "./hosts.ts";
+import { openHosts } from "./hosts.ts";
+import { openMachineReports } from "./machine_reports.ts";
 import { isUnanswered } from "./errors.ts";
 import type { ServerOptions } from "./server.ts";
-import { numberEvents, openEvents } from "./events.ts";
+import { numberEvents, openEvents } from "./job/events.ts";
 import {
   infoTexts,
   insertInfo,
@@ -42,11 +43,11 @@ import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineHistories } from "./job/machines.ts";
 import type { PlaceHosts } from "./job/host_queue.ts";
-import { openMachineClaims, selectClaimsOf } from "./machine_claims.ts";
+import { openMachineClaims, selectClaimsOf } from "./job/machine_claims.ts";
 import { jobNoticesOf } from "./notices.ts";
 import { openOutage, type OutageOptions } from "./outage.ts";
 import type { Lives } from "./statements.ts";
-import { openWorkflows } from "./workflows.ts";
+import { openWorkflows } from "./job/workflows.ts";
 
 /** The database, the jobs that this host runs, and how it gets through an outage. */
 interface SharedStoreOptions extends ServerOptions, Omit<OutageOptions, "rows"> {

@@ -8,7 +8,7 @@ import type { Instant } from "../../domain/instant.ts";
 import type { Execution } from "../../domain/job/state.ts";
 import type { Leftover } from "../claim_store.ts";
 import type { IndexSync } from "../store.ts";
-import { LEFT_CLAIMS } from "./machine_claims.ts";
+import { LEFT_CLAIMS } from "./job/machine_claims.ts";
 import { versionProblem } from "./migrations.ts";
 
 /** Result of inspecting a database. */

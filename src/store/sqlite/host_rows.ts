@@ -3,7 +3,7 @@
 import type { JobHost, RegisteredHost } from "../../domain/host.ts";
 import type { HostUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
-import type { Taking } from "../../domain/job/taking.ts";
+import type { Taking } from "../../domain/taking.ts";
 import { type ListedHost, listedHost } from "../host_store.ts";
 import type { Connection } from "./connection.ts";
 

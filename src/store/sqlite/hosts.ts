@@ -11,7 +11,7 @@ import {
   type ListedHost,
 } from "../host_store.ts";
 import type { Connection } from "./connection.ts";
-import { insertEvent } from "./events.ts";
+import { insertEvent } from "./job/events.ts";
 import { forgetHost, selectHosts } from "./host_rows.ts";
 import { countsOfAll } from "./job/counts.ts";
 import type { WaitingClaims } from "./job/waiting_claims.ts";

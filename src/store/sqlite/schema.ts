@@ -3,7 +3,7 @@
 
 import { EVENTS_KEPT } from "../event_store.ts";
 import { COUNTER_TABLES } from "./counters.ts";
-import { LOCAL_TABLES } from "./local/local_tables.ts";
+import { LOCAL_TABLES } from "./local_tables.ts";
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
 import {

@@ -13,7 +13,7 @@ import {
   takeCallbacks,
 } from "./job/callbacks.ts";
 import { Connection, IN_MEMORY } from "./connection.ts";
-import { insertEvent, selectEventBounds, selectEvents } from "./events.ts";
+import { insertEvent, selectEventBounds, selectEvents } from "./job/events.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { instantAfter, type Now, systemNow } from "../../domain/instant.ts";
 import {
@@ -54,7 +54,7 @@ import type { SchemaSteps } from "../sql.ts";
 import { requireOwnLog } from "./database_file.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineHistories } from "./job/machines.ts";
-import { openMachineClaims } from "./machine_claims.ts";
+import { openMachineClaims } from "./job/machine_claims.ts";
 import { openJournalRows } from "./local/journal.ts";
 import { openMediaStore } from "./local/media_files.ts";
 import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
@@ -69,7 +69,7 @@ import {
   updateWorkflow,
   workflowText,
   workflowTexts,
-} from "./workflows.ts";
+} from "./job/workflows.ts";
 
 /** Options for opening a store. */
 export interface SqliteOptions extends ConnectionWatch {

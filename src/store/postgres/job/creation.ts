@@ -30,7 +30,7 @@ import {
   runnableOf,
   type RunnableWorkflow,
   workflowToRun,
-} from "../workflows.ts";
+} from "./workflows.ts";
 import { recordTask } from "./changes.ts";
 import { RecentCount } from "./counts.ts";
 import { nameNextAttempt, writtenBefore } from "./jobs.ts";

@@ -1,11 +1,11 @@
 // Chooses the queue of a new job: that of the only host that may run it, or that of free jobs.
 
 import { isFree, type NewJob, placeOf, propsOf } from "../../../domain/job/job.ts";
-import { refusalOf, type TakenJobs, takesAll, type Taking } from "../../../domain/job/taking.ts";
+import { refusalOf, type TakenJobs, takesAll, type Taking } from "../../../domain/taking.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import type { NoHost } from "../../host_store.ts";
 import type { Transaction } from "../connection.ts";
-import { findHost } from "../hosts.ts";
+import { findHost } from "../host_rows.ts";
 import { ownerOf } from "./owner.ts";
 
 /** The hosts to choose from for a job that names neither a host nor a machine. */

@@ -12,7 +12,7 @@ import { type LeaseRow, standingOf } from "../../sql.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
-import { insertEvent } from "../events.ts";
+import { insertEvent } from "./events.ts";
 import { failLostJobs } from "./host_lost.ts";
 import { insertInterrupted } from "./log.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";

@@ -7,7 +7,7 @@ import { IDEMPOTENCY_MS } from "../../limits.ts";
 import { REMOVABLE } from "../../sql.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Transaction } from "../connection.ts";
-import { keepEnds } from "../machine_claims.ts";
+import { keepEnds } from "./machine_claims.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 
 /** The advisory lock that keeps two agents from removing jobs at the same time. */

@@ -38,7 +38,7 @@ import { insertJob, missingHost, nameNextAttempt, writtenBefore } from "./jobs.t
 import { STATE_COLUMNS } from "./moves.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { createdText, jobText } from "./texts.ts";
-import { workflowToRun } from "../workflows.ts";
+import { workflowToRun } from "./workflows.ts";
 
 /**
  * The methods of the store that create jobs.

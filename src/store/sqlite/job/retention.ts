@@ -10,7 +10,7 @@ import { countRemovable } from "./counts.ts";
 import { jobRow } from "./texts.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
-import { keepEnds } from "../machine_claims.ts";
+import { keepEnds } from "./machine_claims.ts";
 
 /** Removes info of removed jobs, in bounded writes. @returns the number of entries */
 export function pruneInfo(db: Connection, entries: number): number {

@@ -2,9 +2,9 @@
 // can write to the database can give a job any name and any caller. Only a digest, which the host computes from the
 // tasks it is about to run, is safe against that.
 
-import { sha256Hex } from "../digest.ts";
-import type { WorkflowUuid } from "../id.ts";
-import { canonicalJson, type JsonObject, type JsonValue } from "../json.ts";
+import { sha256Hex } from "./digest.ts";
+import type { WorkflowUuid } from "./id.ts";
+import { canonicalJson, type JsonObject, type JsonValue } from "./json.ts";
 
 /** What a host accepts from a shared store; an empty list accepts everything. */
 export interface Taking {

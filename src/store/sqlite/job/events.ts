@@ -1,10 +1,10 @@
 // Reads events. The job data in an event is read together with the event, not stored with it.
 
-import type { EventKind, OwnEvent } from "../../domain/event.ts";
-import type { JobUuid, MachineUuid } from "../../domain/id.ts";
-import type { Instant } from "../../domain/instant.ts";
-import type { JobLogLine } from "../../domain/job/summary.ts";
-import type { JsonObject } from "../../domain/json.ts";
+import type { EventKind, OwnEvent } from "../../../domain/event.ts";
+import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { JobLogLine } from "../../../domain/job/summary.ts";
+import type { JsonObject } from "../../../domain/json.ts";
 import {
   EVENT_COLUMNS,
   EVENT_LINE_BYTES_MAX,
@@ -21,10 +21,10 @@ import {
   KINDS_OF_JOBS,
   type PageLines,
   storedKinds,
-} from "../event_store.ts";
-import type { Connection } from "./connection.ts";
-import { definitionOf } from "./job/rows.ts";
-import { summariesById } from "./job/summaries.ts";
+} from "../../event_store.ts";
+import type { Connection } from "../connection.ts";
+import { definitionOf } from "./rows.ts";
+import { summariesById } from "./summaries.ts";
 
 /** @throws {Error} when the payload exceeds its limit */
 export function insertEvent(db: Connection, { kind, payload }: OwnEvent, at: Instant): void {

@@ -1,8 +1,8 @@
 // Workflows as rows.
 
-import type { WorkflowUuid } from "../../domain/id.ts";
-import type { Instant } from "../../domain/instant.ts";
-import type { StoredWorkflow, Workflow } from "../../domain/job/workflow.ts";
+import type { WorkflowUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { StoredWorkflow, Workflow } from "../../../domain/job/workflow.ts";
 import type {
   CreateWorkflowOutcome,
   ListedWorkflow,
@@ -10,11 +10,11 @@ import type {
   WorkflowFilter,
   WorkflowPage,
   WorkflowRules,
-} from "../store.ts";
-import { fitting, readText, type StoredText, type TextPage } from "../stored_text.ts";
-import type { Connection } from "./connection.ts";
-import { type Condition, whereOf } from "./job/lists.ts";
-import { textAt, type TextPlace } from "./text_parts.ts";
+} from "../../store.ts";
+import { fitting, readText, type StoredText, type TextPage } from "../../stored_text.ts";
+import type { Connection } from "../connection.ts";
+import { type Condition, whereOf } from "./lists.ts";
+import { textAt, type TextPlace } from "../text_parts.ts";
 
 interface WorkflowRow {
   readonly id: number;

@@ -1,7 +1,7 @@
 // Claims of jobs on machines, as rows.
 
-import type { JobUuid, MachineUuid } from "../../domain/id.ts";
-import { type Instant, instantAfter, type Now } from "../../domain/instant.ts";
+import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
+import { type Instant, instantAfter, type Now } from "../../../domain/instant.ts";
 import {
   type LeftFilter,
   type Leftover,
@@ -9,9 +9,9 @@ import {
   leftoverFailed,
   type MachineClaim,
   type MachineClaimStore,
-} from "../claim_store.ts";
-import { CLAIMS_WITH_JOBS, IS_LEFT } from "../sql.ts";
-import type { Connection } from "./connection.ts";
+} from "../../claim_store.ts";
+import { CLAIMS_WITH_JOBS, IS_LEFT } from "../../sql.ts";
+import type { Connection } from "../connection.ts";
 import { insertEvent } from "./events.ts";
 
 /** Claims of jobs that have ended without a machine. */

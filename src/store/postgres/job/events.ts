@@ -1,9 +1,9 @@
 // Reads events. Events committed since the last read are numbered first, because readers continue by number.
 
-import type { EventKind, OwnEvent } from "../../domain/event.ts";
-import type { JobUuid, MachineUuid } from "../../domain/id.ts";
-import { type JobLogLine, machineTarget } from "../../domain/job/summary.ts";
-import type { JsonObject } from "../../domain/json.ts";
+import type { EventKind, OwnEvent } from "../../../domain/event.ts";
+import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
+import { type JobLogLine, machineTarget } from "../../../domain/job/summary.ts";
+import type { JsonObject } from "../../../domain/json.ts";
 import {
   EVENT_COLUMNS,
   EVENT_LINE_BYTES_MAX,
@@ -22,12 +22,12 @@ import {
   KINDS_OF_JOBS,
   type PageLines,
   storedKinds,
-} from "../event_store.ts";
-import type { SharedDatabase, Transaction } from "./connection.ts";
-import { definitionOf } from "./job/rows.ts";
-import { summariesById } from "./job/summaries.ts";
-import { EVENT_NOTICE } from "./notices.ts";
-import { fieldOf } from "./statements.ts";
+} from "../../event_store.ts";
+import type { SharedDatabase, Transaction } from "../connection.ts";
+import { definitionOf } from "./rows.ts";
+import { summariesById } from "./summaries.ts";
+import { EVENT_NOTICE } from "../notices.ts";
+import { fieldOf } from "../statements.ts";
 
 /** Events that one transaction numbers. */
 const NUMBERED_AT_ONCE = 10_000;

@@ -1,7 +1,7 @@
 // The rows of jobs' claims on machines.
 
-import type { JobUuid, MachineUuid, RunnerId } from "../../domain/id.ts";
-import { type Instant, instantAfter } from "../../domain/instant.ts";
+import type { JobUuid, MachineUuid, RunnerId } from "../../../domain/id.ts";
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import {
   type LeftFilter,
   type Leftover,
@@ -9,11 +9,11 @@ import {
   leftoverFailed,
   type MachineClaim,
   type MachineClaimStore,
-} from "../claim_store.ts";
-import { CLAIMS_WITH_JOBS, IS_LEFT } from "../sql.ts";
-import type { SharedDatabase, Transaction } from "./connection.ts";
+} from "../../claim_store.ts";
+import { CLAIMS_WITH_JOBS, IS_LEFT } from "../../sql.ts";
+import type { SharedDatabase, Transaction } from "../connection.ts";
 import { insertEvent } from "./events.ts";
-import { type ByLife, isLatest, type Lives } from "./statements.ts";
+import { type ByLife, isLatest, type Lives } from "../statements.ts";
 
 const COLUMNS =
   "c.uuid, c.host, c.owner AS host_uuid, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";

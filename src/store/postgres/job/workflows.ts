@@ -1,8 +1,8 @@
 // The rows of workflows.
 
-import type { WorkflowUuid } from "../../domain/id.ts";
-import type { Instant } from "../../domain/instant.ts";
-import type { StoredWorkflow, Workflow } from "../../domain/job/workflow.ts";
+import type { WorkflowUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { StoredWorkflow, Workflow } from "../../../domain/job/workflow.ts";
 import type {
   CreateWorkflowOutcome,
   ListedWorkflow,
@@ -11,12 +11,12 @@ import type {
   WorkflowPage,
   WorkflowRules,
   WorkflowStore,
-} from "../store.ts";
-import { fitting, MEASURED_MAX, type StoredText, type TextPage } from "../stored_text.ts";
-import type { Asking, SharedDatabase, Transaction } from "./connection.ts";
-import { RowChanged } from "./errors.ts";
-import { wholeText } from "./large_text.ts";
-import { isText, uuidBegins, Values, whereOf } from "./statements.ts";
+} from "../../store.ts";
+import { fitting, MEASURED_MAX, type StoredText, type TextPage } from "../../stored_text.ts";
+import type { Asking, SharedDatabase, Transaction } from "../connection.ts";
+import { RowChanged } from "../errors.ts";
+import { wholeText } from "../large_text.ts";
+import { isText, uuidBegins, Values, whereOf } from "../statements.ts";
 
 /** The advisory lock on which agents take turns to create and rename workflows. */
 const WORKFLOW_LOCK = 8_780_003;
