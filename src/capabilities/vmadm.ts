@@ -94,7 +94,9 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
     }),
     "vmadm.info": within(READ_DEADLINE_MS, async ({ signal }, [uuid, section]) => {
       if (section !== "vnc") {
-        throw invalidArgument("section", 'Cannot read the info: expected the section "vnc"');
+        const found = JSON.stringify(section ?? null);
+        const message = `Cannot read the info: its section is ${found}, expected "vnc"`;
+        throw invalidArgument("section", message);
       }
       const address = await vmadm.infoVnc(machineUuid(uuid), { signal });
       return address === null ? null : { ...address };

@@ -185,7 +185,7 @@ function payloadLength(head: Uint8Array, bytesMax: (kind: number) => number | un
   if (max === undefined) throw new RangeError(`Cannot read a frame: ${kind} is not expected here`);
   const length = new DataView(head.buffer).getUint32(1);
   if (length <= max) return length;
-  throw new RangeError(`Cannot read a frame: it has ${length} bytes, and may have ${max}`);
+  throw new RangeError(`Cannot read a frame: it has ${length} bytes, expected at most ${max}`);
 }
 
 /** What the time limit applies to: the whole work, or the time since the last progress. */

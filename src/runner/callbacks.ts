@@ -212,7 +212,7 @@ async function post(
   if (response.status < 200 || response.status > 299) {
     throw new AgentError(
       "upstream",
-      `Cannot call back to ${address.host}: answer ${response.status}`,
+      `Cannot call back to ${address.host}: it answered ${response.status}, expected 200 to 299`,
     );
   }
 }

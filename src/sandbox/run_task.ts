@@ -203,7 +203,7 @@ function tooLarge(job: JsonObject, chars: number): string {
     .slice(0, LARGEST_FIELDS)
     .map(({ name, chars }) => `${name} ${chars}`);
   return `its job has ${chars} characters of JSON (${fields.join(", ")}), ` +
-    `and may have ${JOB_CHARS_MAX}`;
+    `expected at most ${JOB_CHARS_MAX}`;
 }
 
 function failure(name: string, message: string): TaskOutcome {

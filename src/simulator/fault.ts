@@ -112,13 +112,22 @@ function parseFault(name: string, words: readonly string[]): Fault {
   const numbers = kind === "milliseconds" ? [value, count] : [count];
   const missing = kind === "milliseconds" && value === undefined;
   if (missing || numbers.some((word) => word !== undefined && !/^[0-9]{1,9}$/.test(word))) {
-    throw new AgentError("invalid_argument", `Cannot set fault "${name}": expected a number`);
+    const found = JSON.stringify(words.join(" "));
+    throw new AgentError(
+      "invalid_argument",
+      `Cannot set fault "${name}": found ${found}, expected a number`,
+    );
   }
   const all = value === undefined || value === "*";
   const subcommand = all ? null : canonicalSubcommand(value);
   if (kind === "subcommand" && subcommand !== null) {
     if (SUBCOMMANDS.every((known) => known !== subcommand)) {
-      throw new AgentError("invalid_argument", `Cannot set fault "${name}": no such subcommand`);
+      throw new AgentError(
+        "invalid_argument",
+        `Cannot set fault "${name}": found ${
+          JSON.stringify(value)
+        }, expected a subcommand of vmadm`,
+      );
     }
     return { value: subcommand, left: count === undefined ? null : Number(count) };
   }

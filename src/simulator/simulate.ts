@@ -176,7 +176,9 @@ const EVENTS: Readonly<Record<string, Deno.Signal>> = {
 async function actOnGuest(state: State, uuid: string, event: string): Promise<void> {
   const signal = EVENTS[event];
   if (signal === undefined) {
-    throw new AgentError("invalid_argument", `Cannot act on guest: unknown event "${event}"`);
+    const words = Object.keys(EVENTS).join(", ");
+    const message = `Cannot make guest ${uuid} ${JSON.stringify(event)}: expected one of ${words}`;
+    throw new AgentError("invalid_argument", message);
   }
   const machine = await readMachine(state, uuid);
   if (machine === null || machine.process === null) {

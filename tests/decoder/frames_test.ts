@@ -49,7 +49,7 @@ Deno.test("readFrames() refuses an unexpected kind and a frame that is too long"
   await assertRejects(
     () => read(cut(long, [1]), 10),
     RangeError,
-    "it has 11 bytes, and may have 10",
+    "it has 11 bytes, expected at most 10",
   );
   // Nothing is set aside for what a length claims.
   const claimed = new Uint8Array([FRAME.output, 255, 255, 255, 255]);

@@ -51,7 +51,7 @@ const job: Reach = async (agent, value) => {
   const body = `(job, cb) => cb(null, "y".repeat(${chars}))`;
   const count = Math.ceil(value / chars) + 1;
   const reported = errorOf(await ran(agent, Array<string>(count).fill(body)));
-  assertStringIncludes(reported, `and may have ${value}`);
+  assertStringIncludes(reported, `expected at most ${value}`);
 };
 
 const call: Reach = async (agent, value) => {

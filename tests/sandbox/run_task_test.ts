@@ -71,7 +71,7 @@ Deno.test("runTask() refuses a job that is too large, and says what makes it so"
       error: {
         name: "RangeError",
         message: 'Cannot run "prepare": its job has 10000177 characters of JSON (chain_results ' +
-          "9000127, params 1000011, uuid 3), and may have 8388608",
+          "9000127, params 1000011, uuid 3), expected at most 8388608",
       },
       job: null,
     });

@@ -16,7 +16,10 @@ export const checksumsWork: DecoderWork = async (request, input) => {
   );
   const algorithm = DIGEST_ALGORITHMS.find((known) => known === request.algorithm);
   if (format === undefined || algorithm === undefined) {
-    throw new TypeError("Cannot read checksums: the format or the algorithm is unknown");
+    const found = JSON.stringify([request.format, request.algorithm]);
+    throw new TypeError(
+      `Cannot read checksums: found ${found}, expected a format and an algorithm`,
+    );
   }
   const decoder = new TextDecoder();
   let text = "";

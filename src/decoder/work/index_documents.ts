@@ -41,7 +41,10 @@ export const indexWork: DecoderWork = async (request, input) => {
   const paths = Array.isArray(request.paths) ? request.paths.map(String) : [];
   const given = bodies.map((body, index) => ({ path: paths[index] ?? "", body }));
   const read = READINGS[String(request.kind)];
-  if (read === undefined) throw new TypeError("Cannot read documents: the kind is unknown");
+  if (read === undefined) {
+    const known = Object.keys(READINGS).join(", ");
+    throw new TypeError(`Cannot read documents: found ${request.kind}, expected one of ${known}`);
+  }
   try {
     return read(request, given);
   } catch (error) {

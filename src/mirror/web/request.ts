@@ -103,7 +103,7 @@ export function failure(error: unknown, signal: AbortSignal, what: string): Agen
 function redirected(response: Response, from: URL, web: Web, keepsScheme: boolean): URL {
   const location = response.headers.get("location");
   if (location === null) {
-    const message = `Cannot read ${shown(from.href)}: a redirect without an address`;
+    const message = `Cannot read ${shown(from.href)}: it redirects without an address`;
     throw new AgentError("upstream", message);
   }
   const to = parseRemote(location, web.reach, from);

@@ -328,7 +328,7 @@ class Qmp {
     const answer = this.#answer;
     this.#answer = null;
     if (!isJsonObject(message.error)) return answer?.resolve();
-    answer?.reject(new AgentError("host", `qemu: ${String(message.error.desc)}`));
+    answer?.reject(new AgentError("host", `Cannot command qemu: ${String(message.error.desc)}`));
   }
 
   #lose(): void {
@@ -339,5 +339,5 @@ class Qmp {
 }
 
 function ended(): AgentError {
-  return new AgentError("host", "qemu: the process has exited");
+  return new AgentError("host", "Cannot command qemu: its process has exited");
 }

@@ -37,7 +37,9 @@ export function openTransferRows(path: string): TransferRows {
 function jobOf(db: Database, row: TransferRow): TransferJob {
   const id = Number(row.id);
   const definition = selectDefinition(db, Number(row.definition_id));
-  if (definition === undefined) throw new Error(`Cannot read job ${row.uuid}: no definition`);
+  if (definition === undefined) {
+    throw new Error(`Cannot read job ${row.uuid}: its definition is missing`);
+  }
   return {
     id,
     uuid: String(row.uuid),

@@ -39,7 +39,9 @@ export interface InsertedJob {
  */
 export async function insertJob(tx: Transaction, inserted: InsertedJob): Promise<InsertOutcome> {
   const outcome = (await insertJobs(tx, [inserted])).get(inserted.job.uuid);
-  if (outcome === undefined) throw new Error(`Cannot insert job ${inserted.job.uuid}`);
+  if (outcome === undefined) {
+    throw new Error(`Cannot insert job ${inserted.job.uuid}: it has no outcome`);
+  }
   return outcome;
 }
 

@@ -235,6 +235,8 @@ export function nameRefusedAttempt(
     id,
     reason,
   );
-  if (named === undefined) throw new Error(`Cannot say in job ${id} why it has no next attempt`);
+  if (named === undefined) {
+    throw new Error(`Cannot note in job ${id} that ${reason}: it changed after it was read`);
+  }
   traceUpdate(db, id, named.execution, now);
 }
