@@ -173,6 +173,11 @@ export function requireConsole(uuid: string, { brand, state }: JsonObject): void
   }
 }
 
+/** States of a machine that is being created. */
+export const UNSETTLED = ["configured", "incomplete", "provisioning"] as const;
+/** States of a machine whose create died: it is unusable and may have no tags yet. */
+export const HALF_MADE = [...UNSETTLED, "failed"] as const;
+
 /** States that allow an action, including those in which there is nothing to do; null for all states. */
 function statesFor(action: MachineAction): readonly string[] | null {
   switch (action) {

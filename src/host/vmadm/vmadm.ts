@@ -4,6 +4,7 @@
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { HALF_MADE } from "../../domain/machine/action.ts";
 import { openTurns } from "../locks.ts";
 import { orAborted, waitOrAbort } from "../../runtime/wait.ts";
 import { withoutSecrets } from "./output.ts";
@@ -234,9 +235,6 @@ interface LeftMachine {
   readonly still: () => Promise<boolean>;
 }
 
-/** States of a machine whose create died: it is unusable and may have no tags yet. */
-const HALF_MADE: readonly unknown[] = ["configured", "incomplete", "provisioning", "failed"];
-
 /**
  * Removes what a job should have removed before it ended and could not: its machine with all datasets, or datasets left
  * without a machine. It runs unattended, so it checks that the machine still belongs to that job, and that the job made
@@ -262,7 +260,7 @@ async function removeLeft(
 
 function isOf(job_uuid: string, { tags, state }: JsonObject): boolean {
   const owner = isJsonObject(tags) ? tags[JOB_TAG] : undefined;
-  return owner === undefined ? HALF_MADE.includes(state) : owner === job_uuid;
+  return owner === undefined ? HALF_MADE.some((known) => known === state) : owner === job_uuid;
 }
 
 /**

@@ -8,6 +8,7 @@
 
 import type { WorkflowUuid } from "../../domain/id.ts";
 import { HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
+import { HALF_MADE, UNSETTLED } from "../../domain/machine/action.ts";
 import { BHYVE_BOOTS } from "../../domain/machine/media.ts";
 import { QUOTA_GIB_USUAL } from "../../domain/policy.ts";
 
@@ -17,7 +18,7 @@ import { QUOTA_GIB_USUAL } from "../../domain/policy.ts";
  * it has settled, or null if none appeared in that many seconds. `UNSETTLED` lists the states of a machine
  * being created.
  */
-const SETTLED_MACHINE = `const UNSETTLED = ["configured", "incomplete", "provisioning"];
+const SETTLED_MACHINE = `const UNSETTLED = ${JSON.stringify(UNSETTLED)};
   // On a slow pool a zone installs for a long time without visible change. Deleting it meanwhile would leave
   // behind what its vmadm has yet to create.
   const QUIET_SECONDS = 60;
@@ -108,8 +109,8 @@ const FETCH_MEDIUM = `async function fetch_medium(job, cb) {
 }`;
 
 /**
- * Source of `payload` and of `create()`, which returns what vmadm answered or its error: parts of create_machine,
- * which has `job` and `uuid`.
+ * Source of `payload` and of `create()`, whose outcome is `created`, `taken` or `failed`: parts of create_machine, which
+ * has `job` and `uuid`.
  */
 const VMADM_CREATE = `const payload = { ...job.params.machine, uuid, autoboot: false };
   // Without a password, anyone who can reach the host's address could use the console. The agent chooses it,
@@ -122,13 +123,12 @@ const VMADM_CREATE = `const payload = { ...job.params.machine, uuid, autoboot: f
   const usual = payload.brand === "bhyve" ? ${QUOTA_GIB_USUAL.bhyve} : ${QUOTA_GIB_USUAL.kvm};
   if (payload.quota === undefined && quota > usual) payload.quota = quota;
 
-  // What exists decides, since the answer may be lost and an earlier create may have come first.
   const create = async () => {
     try {
       const { state } = await vmadm.create(payload);
-      return { state, error: undefined };
+      return { kind: "created", state };
     } catch (error) {
-      return { state: undefined, error };
+      return { kind: error.code === "already_exists" ? "taken" : "failed", error };
     }
   };`;
 
@@ -149,7 +149,6 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   const isMade = (machine) => {
     return machine !== null && !isForeign(machine) && machine.state === "stopped";
   };
-  const isTaken = (error) => error !== undefined && error.code === "already_exists";
 
   const found = await settled(0);
   if (found !== null && isForeign(found)) {
@@ -167,31 +166,27 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
 
   ${VMADM_CREATE}
   await info({ task: "create_machine", message: "Creating " + payload.brand + " machine " + uuid });
-  let { state, error } = await create();
-  if (isTaken(error)) {
+  let outcome = await create();
+  if (outcome.kind === "taken") {
     const message = "Waiting for machine " + uuid + ", whose creation an earlier attempt began";
     await info({ task: "create_machine", message });
     if (await settled(APPEAR_SECONDS) === null) {
       // Only its volumes are left.
       await vmadm.delete(uuid);
-      const again = await create();
-      if (isTaken(again.error)) {
+      outcome = await create();
+      if (outcome.kind === "taken") {
         const reason = "this job did not create it; remove it with zfs destroy";
-        return cb(again.error.message + ": " + reason);
+        return cb(outcome.error.message + ": " + reason);
       }
-      if (again.error !== undefined) throw again.error;
     }
   }
-  if (error !== undefined) {
-    const made = await vmadm.get(uuid);
-    if (!isMade(made)) throw error;
-    state = made.state;
+  if (outcome.kind === "created" && outcome.state !== "stopped") {
+    return cb("Cannot use machine " + uuid + " after its creation: its state is " + outcome.state);
   }
-  if (state !== "stopped") {
-    return cb("Cannot use machine " + uuid + " after its creation: its state is " + state);
-  }
+  // What exists decides, since the answer may be lost and an earlier create may have come first.
+  if (outcome.kind !== "created" && !isMade(await vmadm.get(uuid))) throw outcome.error;
   await info({ task: "create_machine", message: "Created machine " + uuid });
-  cb(null, { uuid, state });
+  cb(null, { uuid, state: "stopped" });
 }`;
 
 /**
@@ -294,26 +289,29 @@ const UNDO = `async function undo(job, cb) {
   if (job.uuid_was_free !== true) return cb(null, { removed: null });
   const APPEAR_SECONDS = 20;
   ${SETTLED_MACHINE}
-  // A create that began and has no recorded end may have outlived the agent.
   const entryOf = (task) => job.chain_results.find(({ name }) => name === task);
-  const fetched = entryOf("fetch_medium");
-  const created = entryOf("create_machine");
-  const under_way = fetched !== undefined && fetched.error === "" &&
-    (created === undefined || created.error === "interrupted");
+  const creationOf = () => {
+    const fetched = entryOf("fetch_medium");
+    if (fetched === undefined || fetched.error !== "") return "not_begun";
+    const created = entryOf("create_machine");
+    // A create that has no recorded end may have outlived the agent.
+    return created === undefined || created.error === "interrupted" ? "unknown" : "ended";
+  };
+  const creation = creationOf();
   try {
     let machine = await vmadm.get(uuid);
-    if (under_way && (machine === null || UNSETTLED.includes(machine.state))) {
+    if (creation === "unknown" && (machine === null || UNSETTLED.includes(machine.state))) {
       const message = "Waiting for machine " + uuid + ", whose creation may still be running";
       await info({ task: "undo", message });
       machine = await settled(APPEAR_SECONDS);
     }
     if (machine === null) {
       // A create that died with the agent may have left volumes, which no machine shows.
-      if (fetched !== undefined && fetched.error === "") await vmadm.delete(uuid);
+      if (creation !== "not_begun") await vmadm.delete(uuid);
       await info({ task: "undo", message: "Machine " + uuid + " does not exist: nothing to remove" });
       return cb(null, { removed: null });
     }
-    const half_made = [...UNSETTLED, "failed"];
+    const half_made = ${JSON.stringify(HALF_MADE)};
     const owner = machine.tags && machine.tags.zonewright_job;
     const foreign = owner === undefined ? !half_made.includes(machine.state) : owner !== job.uuid;
     if (foreign) {
