@@ -1,20 +1,27 @@
-// SQL that both stores use: conditions and CHECKs of jobs, the columns of a job, and the types of its rows.
+// SQL that both stores use: conditions and CHECKs of jobs, the columns of a job, the types of its rows, and the values of
+// the end of a task.
 
 import type { Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
-import type { Job } from "../domain/job/job.ts";
+import { errorLine, type Job, secretNames } from "../domain/job/job.ts";
 import {
   type Execution,
+  executionOf,
   EXECUTIONS,
+  heldIn,
+  isClaimable,
   isFinal,
+  isHeld,
   type KeptState,
+  type Move,
   type Phase,
   type Standing,
+  startsAfter,
   stateOf,
   UNFINISHED,
 } from "../domain/job/state.ts";
 import { machineTarget } from "../domain/job/summary.ts";
-import type { CreateJobOutcome, JobStore, NextDue } from "./job_store.ts";
+import type { CreateJobOutcome, JobStore, NextDue, TaskRecord } from "./job_store.ts";
 
 /** The steps from one version of the schema to the next. */
 export interface SchemaSteps {
@@ -207,6 +214,36 @@ export interface RecordedRow {
   readonly workflow_uuid: WorkflowUuid;
   /** Null for a job without a callback. */
   readonly callback_host: string | null;
+}
+
+/** The values by which a store finds the job whose task has ended, and those that it writes. */
+export function taskEnd(record: TaskRecord, move: Move) {
+  const at = heldIn(record.phase);
+  const elapsedMs = Math.round(record.elapsed_ms);
+  const leavesPhase = move.phase !== at.phase;
+  return {
+    uuid: record.job_uuid,
+    runner: record.runner_id,
+    claim: record.lease,
+    position: record.position,
+    was: executionOf(at.state),
+    was_in: at.phase,
+    execution: executionOf(move.to),
+    phase: move.phase,
+    held: isHeld(move.to),
+    claimable: isClaimable(move.to),
+    ends: move.ends,
+    // The end of a task resets the number of starts, so the previous value does not matter.
+    starts: startsAfter(move, 0),
+    params: JSON.stringify(record.params),
+    props: JSON.stringify(record.props),
+    // The next phase begins with its full time.
+    elapsed_ms: leavesPhase ? 0 : elapsedMs,
+    ended_ms: leavesPhase ? elapsedMs : 0,
+    error: record.event.kind === "fail" && record.entry !== undefined
+      ? errorLine(record.entry.error, secretNames(record.props))
+      : null,
+  };
 }
 
 /** Outcome of inserting a new job. */

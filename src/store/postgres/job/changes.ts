@@ -4,7 +4,7 @@
 import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
-import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
+import { errorLine, type NewJob } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
 import {
   CREATED,
@@ -17,10 +17,9 @@ import {
   type JobEvent,
   type Move,
   moveOf,
-  startsAfter,
 } from "../../../domain/job/state.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
-import { type ReadySuccessor, type RecordedRow, standingOf } from "../../sql.ts";
+import { type ReadySuccessor, type RecordedRow, standingOf, taskEnd } from "../../sql.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { NoHost } from "../../host_store.ts";
@@ -198,35 +197,8 @@ const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
 
 /** The values that the end of a task writes. */
 function endOf(record: EndedTask) {
-  const at = heldIn(record.phase);
-  const move = moveAfter(record);
-  const elapsedMs = Math.round(record.elapsed_ms);
-  const leavesPhase = move.phase !== at.phase;
-  return {
-    uuid: record.job_uuid,
-    runner: record.runner_id,
-    life: record.life ?? null,
-    began: record.began ?? null,
-    claim: record.lease,
-    position: record.position,
-    was: executionOf(at.state),
-    was_in: at.phase,
-    execution: executionOf(move.to),
-    phase: move.phase,
-    held: isHeld(move.to),
-    claimable: isClaimable(move.to),
-    ends: move.ends,
-    // The end of a task resets the number of starts, so the previous value does not matter.
-    starts: startsAfter(move, 0),
-    params: JSON.stringify(record.params),
-    props: JSON.stringify(record.props),
-    // The next phase begins with its full time.
-    elapsed_ms: leavesPhase ? 0 : elapsedMs,
-    ended_ms: leavesPhase ? elapsedMs : 0,
-    error: record.event.kind === "fail" && record.entry !== undefined
-      ? errorLine(record.entry.error, secretNames(record.props))
-      : null,
-  };
+  const { life = null, began = null } = record;
+  return { ...taskEnd(record, moveAfter(record)), life, began };
 }
 
 /** Writes ends of tasks, at most one of each job. @returns the rows of the jobs that their runner still held */
