@@ -30,7 +30,13 @@ import {
 import { openCallbacks } from "./job/callbacks.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
 import { claimedRow, claimJobs, readyJobs, selectNextDue } from "./job/claims.ts";
-import { foldCounts, selectFinished, selectOldestReady, selectStats } from "./job/counts.ts";
+import {
+  foldCounts,
+  selectFinished,
+  selectOldestReady,
+  selectStats,
+  writeCheck,
+} from "./job/counts.ts";
 import { openJobCreation } from "./job/creation.ts";
 import { earlierJob } from "./job/checked_inserts.ts";
 import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
@@ -135,13 +141,7 @@ function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
       }),
       check: async () => {
         await local.measures.check();
-        await db.write((tx) =>
-          tx.run(
-            `INSERT INTO write_checks (host, checked_at) VALUES ($1, $2)
-             ON CONFLICT (host) DO UPDATE SET checked_at = $2`,
-            host,
-            tx.now,
-          ), true);
+        await db.write((tx) => writeCheck(tx, host), true);
       },
     },
     kind: "postgres",

@@ -86,13 +86,7 @@ export async function transferBack(
       after = last.id;
     }
     const claims = to.claims();
-    removed += await db.write((tx) =>
-      tx.run(
-        "DELETE FROM machine_claims WHERE uuid = ANY($1) AND owner = $2",
-        claims.map(({ uuid }) => String(uuid)),
-        host,
-      )
-    );
+    removed += await db.write((tx) => deleteClaims(tx, host, claims));
     // Other agents may have accepted jobs for the host meanwhile.
     await requireUnchanged(db, host, to);
     const whole = { workflows: 0, jobs, claims: claims.length };
@@ -265,15 +259,7 @@ async function requireUnchanged(db: SharedDatabase, host: string, to: TransferRo
     throw new AgentError("conflict", `Cannot move back: ${words}`);
   }
   for (let after = 0;;) {
-    const rows = await db.read((tx) =>
-      tx.rows<FingerprintedJob>(
-        `SELECT id, uuid, ${JOB_FINGERPRINT} AS fingerprint FROM jobs WHERE host = $1 AND id > $2
-          ORDER BY id LIMIT $3`,
-        host,
-        after,
-        JOBS_AT_ONCE,
-      )
-    );
+    const rows = await db.read((tx) => selectFingerprints(tx, host, after));
     for (const row of rows) requireSame(row, to);
     const last = rows.at(-1);
     if (last === undefined) return;
@@ -286,6 +272,20 @@ interface FingerprintedJob {
   readonly id: number;
   readonly uuid: string;
   readonly fingerprint: string;
+}
+
+function selectFingerprints(
+  tx: Transaction,
+  host: string,
+  after: number,
+): Promise<FingerprintedJob[]> {
+  return tx.rows(
+    `SELECT id, uuid, ${JOB_FINGERPRINT} AS fingerprint FROM jobs WHERE host = $1 AND id > $2
+      ORDER BY id LIMIT $3`,
+    host,
+    after,
+    JOBS_AT_ONCE,
+  );
 }
 
 function requireSame({ uuid, fingerprint }: FingerprintedJob, to: TransferRows): void {
@@ -324,6 +324,18 @@ function lockMoved(
     `SELECT id, uuid, definition_id, ${JOB_FINGERPRINT} AS fingerprint FROM jobs
       WHERE uuid = ANY($1) AND host = $2 FOR UPDATE`,
     batch.map(({ uuid }) => uuid),
+    host,
+  );
+}
+
+async function deleteClaims(
+  tx: Transaction,
+  host: string,
+  claims: readonly TransferRow[],
+): Promise<number> {
+  return await tx.run(
+    "DELETE FROM machine_claims WHERE uuid = ANY($1) AND owner = $2",
+    claims.map(({ uuid }) => String(uuid)),
     host,
   );
 }

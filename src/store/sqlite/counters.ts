@@ -150,18 +150,7 @@ export class CounterChanges {
   write(): void {
     for (const [span, changes] of this.#spans) this.#writeSpan(span, changes);
     this.#spans.clear();
-    for (const { definition_id, block, jobs, first_at, last_at } of this.#places.values()) {
-      this.#run(
-        `INSERT INTO job_places (definition_id, block, jobs, first_at, last_at) VALUES (?, ?, ?, ?, ?)
-         ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs,
-           first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`,
-        definition_id,
-        block,
-        jobs,
-        first_at,
-        last_at,
-      );
-    }
+    for (const place of this.#places.values()) this.#writePlace(place);
     this.#places.clear();
   }
 
@@ -197,6 +186,19 @@ export class CounterChanges {
     change.jobs += 1;
     if (at < change.first_at) change.first_at = at;
     if (at > change.last_at) change.last_at = at;
+  }
+
+  #writePlace({ definition_id, block, jobs, first_at, last_at }: PlaceChange): void {
+    this.#run(
+      `INSERT INTO job_places (definition_id, block, jobs, first_at, last_at) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs,
+         first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at)`,
+      definition_id,
+      block,
+      jobs,
+      first_at,
+      last_at,
+    );
   }
 
   /** Tries an UPDATE first: an upsert's row would violate the CHECK if it contained a number below 0. */

@@ -25,9 +25,7 @@ interface LocalHostRow extends
 /** The host as its jobs show it; undefined before it has registered. */
 export function ownHost(db: Connection): JobHost | undefined {
   return db.cached(OWN_HOST, "", () => {
-    const row = db.row<Pick<LocalHostRow, "uuid" | "name" | "cordoned">>(
-      "SELECT uuid, name, cordoned FROM hosts",
-    );
+    const row = selectOwnHost(db);
     const value = row === undefined ? undefined : {
       uuid: row.uuid,
       name: row.name,
@@ -35,6 +33,12 @@ export function ownHost(db: Connection): JobHost | undefined {
     };
     return { value, chars: 0 };
   });
+}
+
+function selectOwnHost(
+  db: Connection,
+): Pick<LocalHostRow, "uuid" | "name" | "cordoned"> | undefined {
+  return db.row("SELECT uuid, name, cordoned FROM hosts");
 }
 
 /** Whether a filter names a host that has no job in this store. */

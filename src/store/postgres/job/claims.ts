@@ -99,14 +99,17 @@ async function isClosed(tx: Transaction, { runner_id }: RunnerLife): Promise<boo
  * Whether a runner may claim. Row locks keep its life and its host's admission unchanged until the transaction ends.
  */
 export async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boolean> {
-  const [lasts, host] = await Promise.all([
-    lifeLasts(tx, life),
-    tx.row<{ closed: boolean }>(
-      "SELECT cordoned OR forgotten AS closed FROM hosts WHERE uuid = $1 FOR SHARE",
-      life.runner_id,
-    ),
-  ]);
-  return lasts && host?.closed !== true;
+  const [lasts, closed] = await Promise.all([lifeLasts(tx, life), lockAdmission(tx, life)]);
+  return lasts && !closed;
+}
+
+/** As isClosed(), with a row lock. */
+async function lockAdmission(tx: Transaction, { runner_id }: RunnerLife): Promise<boolean> {
+  const host = await tx.row<{ closed: boolean }>(
+    "SELECT cordoned OR forgotten AS closed FROM hosts WHERE uuid = $1 FOR SHARE",
+    runner_id,
+  );
+  return host?.closed === true;
 }
 
 /**

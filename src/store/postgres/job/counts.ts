@@ -88,15 +88,19 @@ async function withRunning(
   row: CountSums | undefined,
   since: string,
 ): Promise<Counts> {
-  const found = await tx.row<{ running: number }>(
-    "SELECT count(*) AS running FROM jobs WHERE execution = 'running' AND created_at >= $1",
-    since,
-  );
+  const found = await countRunning(tx, since);
   if (row === undefined || found === undefined) {
     throw new Error("Cannot count jobs: the database returned no row");
   }
   const { running } = found;
   return { ...row, running, queued: row.queued - running };
+}
+
+function countRunning(tx: Transaction, since: string): Promise<{ running: number } | undefined> {
+  return tx.row(
+    "SELECT count(*) AS running FROM jobs WHERE execution = 'running' AND created_at >= $1",
+    since,
+  );
 }
 
 /** The advisory lock that keeps two agents from folding at the same time. */
@@ -198,4 +202,14 @@ export async function selectOldestReady(
     tx.now,
   );
   return row?.oldest ?? null;
+}
+
+/** Writes a dummy row of the host, to probe whether the database takes writes. */
+export async function writeCheck(tx: Transaction, host: string): Promise<void> {
+  await tx.run(
+    `INSERT INTO write_checks (host, checked_at) VALUES ($1, $2)
+     ON CONFLICT (host) DO UPDATE SET checked_at = $2`,
+    host,
+    tx.now,
+  );
 }

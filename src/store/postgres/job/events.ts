@@ -74,15 +74,18 @@ export async function numberEvents(db: SharedDatabase): Promise<void> {
 /** Numbers the committed events, and removes the oldest ones beyond the number that is kept. */
 async function numberDrafts(db: SharedDatabase): Promise<void> {
   for (let given = NUMBERED_AT_ONCE; given >= NUMBERED_AT_ONCE;) {
-    given = await db.write(async (tx) => {
-      const row = await tx.row<{ given: number }>(
-        "SELECT number_events($1, $2) AS given",
-        NUMBERED_AT_ONCE,
-        EVENTS_KEPT,
-      );
-      return row?.given ?? 0;
-    });
+    given = await db.write(numberOldest);
   }
+}
+
+/** Numbers the oldest drafts. @returns how many */
+async function numberOldest(tx: Transaction): Promise<number> {
+  const row = await tx.row<{ given: number }>(
+    "SELECT number_events($1, $2) AS given",
+    NUMBERED_AT_ONCE,
+    EVENTS_KEPT,
+  );
+  return row?.given ?? 0;
 }
 
 async function hasDrafts(tx: Transaction): Promise<boolean> {

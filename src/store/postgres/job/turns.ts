@@ -59,15 +59,22 @@ export async function nextTurns(tx: Transaction, ready: readonly ReadyJob[]): Pr
 export async function readyDelayedJobs(tx: Transaction, queues: readonly string[]): Promise<void> {
   // One statement per queue, so that each follows the order of the index.
   for (const queue of queues) {
-    const due = await tx.rows<{ id: number; workflow_uuid: WorkflowUuid }>(
-      `SELECT id, workflow_uuid FROM jobs
-        WHERE queue = $1 AND claimable_at <= $2 AND turn IS NULL
-        ORDER BY claimable_at, id LIMIT ${READY_MAX} FOR UPDATE SKIP LOCKED`,
-      queue,
-      tx.now,
-    );
+    const due = await lockOverdue(tx, queue);
     await giveTurns(tx, due.map((job) => ({ ...job, queue })));
   }
+}
+
+function lockOverdue(
+  tx: Transaction,
+  queue: string,
+): Promise<{ id: number; workflow_uuid: WorkflowUuid }[]> {
+  return tx.rows(
+    `SELECT id, workflow_uuid FROM jobs
+      WHERE queue = $1 AND claimable_at <= $2 AND turn IS NULL
+      ORDER BY claimable_at, id LIMIT ${READY_MAX} FOR UPDATE SKIP LOCKED`,
+    queue,
+    tx.now,
+  );
 }
 
 /** Workflows with delayed jobs that are examined for due ones, each time that claims are written. */

@@ -228,11 +228,7 @@ export async function runnableOf(
   const { bytes, sha256 } = row;
   if (sha256 === null) return { kind: "large", bytes };
   const workflow = await tx.cached(`workflow ${uuid} ${sha256}`, async () => {
-    const found = await tx.row<{ body: string }>(
-      `SELECT body FROM workflows WHERE uuid = $1 AND ${SHA256} = $2`,
-      uuid,
-      sha256,
-    );
+    const found = await selectBody(tx, uuid, sha256);
     if (found === undefined) {
       throw new RowChanged(`Workflow ${uuid} was replaced while it was read`);
     }
@@ -240,6 +236,14 @@ export async function runnableOf(
     return { value: JSON.parse(found.body) as Workflow, chars: bytes };
   });
   return { kind: "found", workflow, bytes };
+}
+
+function selectBody(
+  tx: Transaction,
+  uuid: WorkflowUuid,
+  sha256: string,
+): Promise<{ body: string } | undefined> {
+  return tx.row(`SELECT body FROM workflows WHERE uuid = $1 AND ${SHA256} = $2`, uuid, sha256);
 }
 
 async function selectWorkflows(

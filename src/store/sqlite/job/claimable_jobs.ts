@@ -61,8 +61,7 @@ export function addClaimable(
 ): void {
   const ahead = db.keptAlready<ClaimableJobs>(CACHED_AHEAD, list);
   if (ahead === undefined) return;
-  const sql = "SELECT coalesce(turn, claimable_at) AS place FROM jobs WHERE id = ?";
-  const found = db.row<Pick<AheadRow, "place">>(sql, made.id);
+  const found = selectPlace(db, made.id);
   if (found === undefined) throw new Error(`Cannot list job ${made.uuid}: its row is missing`);
   const job = { ...made, ...found };
   const { rows } = ahead;
@@ -73,6 +72,10 @@ export function addClaimable(
   } else if (rows.length < KEPT_JOBS_MAX) {
     rows.splice(rows.findIndex(({ place }) => place > job.place), 0, job);
   } else discardClaimable(db, list);
+}
+
+function selectPlace(db: Connection, id: number): Pick<AheadRow, "place"> | undefined {
+  return db.row("SELECT coalesce(turn, claimable_at) AS place FROM jobs WHERE id = ?", id);
 }
 
 /** Removes a job that was claimed. */

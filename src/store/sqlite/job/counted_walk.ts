@@ -46,7 +46,7 @@ export async function walkPlaces(
   visit: (stretch: Stretch) => "more" | "enough",
 ): Promise<void> {
   const counted = !looks && isCounted(db, filter);
-  const newest = db.row<{ id: number | null }>("SELECT max(id) AS id FROM jobs")?.id ?? 0;
+  const newest = selectNewest(db);
   const top = Math.min(before ?? newest + 1, newest + 1);
   let jobs = PART_FIRST;
   for (const row of blocksOf(db, filter, top)) {
@@ -83,6 +83,11 @@ function blocksOf(db: Connection, filter: JobFilter, top: number): BlockRow[] {
     since,
     until,
   );
+}
+
+/** The highest id of a job; 0 when there is none. */
+function selectNewest(db: Connection): number {
+  return db.row<{ id: number | null }>("SELECT max(id) AS id FROM jobs")?.id ?? 0;
 }
 
 /** Whether counters answer every key of a filter, for a block within its time range. */

@@ -45,12 +45,14 @@ export function countsOfAll(db: Connection): Counts {
 
 /** Counts all unfinished jobs, whose number is limited. */
 export function countUnfinished(db: Connection): number {
-  return db.counters.unfinished(() => {
-    const row = db.row<{ jobs: number }>(
-      `SELECT queued + waiting AS jobs FROM job_counts WHERE span = '${SPAN.all}'`,
-    );
-    return row?.jobs ?? 0;
-  });
+  return db.counters.unfinished(() => selectUnfinished(db));
+}
+
+function selectUnfinished(db: Connection): number {
+  const row = db.row<{ jobs: number }>(
+    `SELECT queued + waiting AS jobs FROM job_counts WHERE span = '${SPAN.all}'`,
+  );
+  return row?.jobs ?? 0;
 }
 
 /** Number of jobs that retention may remove. */
@@ -62,15 +64,19 @@ export function countRemovable(db: Connection): number {
 }
 
 function withRunning(db: Connection, row: CountedRow | undefined, since: string): Counts {
-  const found = db.row<{ running: number }>(
-    "SELECT count(*) AS running FROM jobs WHERE execution = 'running' AND created_at >= ?",
-    since,
-  );
+  const found = countRunning(db, since);
   if (row === undefined || found === undefined) {
     throw new Error("Cannot count jobs: the database returned no row");
   }
   const { running } = found;
   return { ...row, running, queued: row.queued - running };
+}
+
+function countRunning(db: Connection, since: string): { running: number } | undefined {
+  return db.row(
+    "SELECT count(*) AS running FROM jobs WHERE execution = 'running' AND created_at >= ?",
+    since,
+  );
 }
 
 /** The jobs by age and execution. */

@@ -174,12 +174,7 @@ function selectLines(db: Connection, rows: readonly EventRow[]): PageLines {
   for (const [at, { line }] of rows.entries()) {
     if (line === null) continue;
     if (bytes > EVENT_PAGE_BYTES) return { bySeq, fit: at };
-    const row = db.row<EventLineRow>(
-      `SELECT seq, phase, attempt, created_at,
-              CASE WHEN octet_length(entry) <= ${EVENT_LINE_BYTES_MAX} THEN entry END AS entry
-         FROM job_log WHERE seq = ?`,
-      line,
-    );
+    const row = selectLine(db, line);
     if (row === undefined) continue;
     bytes += row.entry?.length ?? 0;
     // The text was made by this store from an object.
@@ -187,6 +182,16 @@ function selectLines(db: Connection, rows: readonly EventRow[]): PageLines {
     bySeq.set(line, entry === null ? null : { ...row, entry });
   }
   return { bySeq, fit: rows.length };
+}
+
+/** A line of a job's log; without its entry if that is too long for an event. */
+function selectLine(db: Connection, seq: number): EventLineRow | undefined {
+  return db.row<EventLineRow>(
+    `SELECT seq, phase, attempt, created_at,
+            CASE WHEN octet_length(entry) <= ${EVENT_LINE_BYTES_MAX} THEN entry END AS entry
+       FROM job_log WHERE seq = ?`,
+    seq,
+  );
 }
 
 function selectJobs(db: Connection, rows: readonly EventRow[]): ReadonlyMap<number, EventJob> {

@@ -18,9 +18,13 @@ export function pruneInfo(db: Connection, entries: number): number {
   for (const id of selectRemovedJobs(db, entries)) {
     left -= deleteInfo(db, id, left);
     if (left <= 0) break;
-    db.run("DELETE FROM removed_jobs WHERE job_id = ?", id);
+    deleteRemovedJob(db, id);
   }
   return entries - left;
+}
+
+function deleteRemovedJob(db: Connection, id: number): void {
+  db.run("DELETE FROM removed_jobs WHERE job_id = ?", id);
 }
 
 /** The oldest removed jobs with info left; each has at least one entry. */

@@ -123,10 +123,7 @@ export function keptDefinition(db: Connection, id: number): JobDefinition | unde
  */
 export function definitionOf(db: Connection, id: number): JobDefinition {
   return db.cached(CACHED_DEFINITION, id, () => {
-    const row = db.row<DefinitionRow>(
-      "SELECT name, chars, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",
-      id,
-    );
+    const row = selectDefinition(db, id);
     if (row === undefined) throw new Error(`Cannot read definition ${id}: its row is missing`);
     // The texts were made by this store from tasks.
     const value = {
@@ -138,6 +135,13 @@ export function definitionOf(db: Connection, id: number): JobDefinition {
     };
     return { value, chars: row.chars };
   });
+}
+
+function selectDefinition(db: Connection, id: number): DefinitionRow | undefined {
+  return db.row<DefinitionRow>(
+    "SELECT name, chars, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",
+    id,
+  );
 }
 
 /** The definition for a new job of a workflow: the contents of the row of `definitionFor()`. */
@@ -206,14 +210,21 @@ function insertDefinition(db: Connection, columns: Columns): number {
 /** Removes the definitions that no job uses any more. */
 export function deleteUnusedDefinitions(db: Connection, ids: Iterable<number>): void {
   for (const id of ids) {
-    const removed = db.row<{ workflow_uuid: WorkflowUuid }>(
-      `DELETE FROM definitions
-        WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = ?1)
-       RETURNING workflow_uuid`,
-      id,
-    );
+    const removed = deleteIfUnused(db, id);
     if (removed !== undefined) db.forget(CURRENT_DEFINITION, removed.workflow_uuid);
   }
+}
+
+function deleteIfUnused(
+  db: Connection,
+  id: number,
+): { workflow_uuid: WorkflowUuid } | undefined {
+  return db.row(
+    `DELETE FROM definitions
+      WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = ?1)
+     RETURNING workflow_uuid`,
+    id,
+  );
 }
 
 /** The results of a job, in the order of each phase. */
