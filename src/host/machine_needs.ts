@@ -4,13 +4,11 @@
 
 import { AgentError, type FieldError } from "../domain/error.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../domain/json.ts";
-import { MIB_PER_GIB } from "../domain/policy.ts";
+import { MIB_PER_GIB, QUOTA_GIB_USUAL } from "../domain/policy.ts";
 import { answerOf, askPool, type HostAnswer, POOL } from "./inventory.ts";
 import type { Transport } from "./transport.ts";
 
 const MIB = 1024 ** 2;
-/** GiB that the zone of a bhyve machine reserves by default. */
-const BHYVE_QUOTA_GIB = 1;
 
 /**
  * Refuses a payload that the host cannot serve.
@@ -64,7 +62,7 @@ function reservedMiB({ brand, quota, disks }: JsonObject): number {
     0,
   );
   // The zone of a kvm machine reserves nothing.
-  const zone = brand === "bhyve" ? numberOr(quota, BHYVE_QUOTA_GIB) * MIB_PER_GIB : 0;
+  const zone = brand === "bhyve" ? numberOr(quota, QUOTA_GIB_USUAL.bhyve) * MIB_PER_GIB : 0;
   return volumes + zone;
 }
 
