@@ -206,7 +206,6 @@ export function monitoringRoutes(
   ];
 }
 
-/** Returns the reader of all metrics. */
 function openAgentMetrics(
   { config, now }: Pick<SharedParts, "config" | "now">,
   places: Pick<MetricSources, "store" | "hostUuid">,
@@ -228,7 +227,6 @@ function openAgentMetrics(
   };
 }
 
-/** Where the values of a scrape come from. */
 interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;

@@ -277,7 +277,6 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
   }
 }
 
-/** A setting that does not fit the others. */
 interface SettingConflict {
   readonly setting: Setting<unknown>;
   readonly key: string;

@@ -36,7 +36,6 @@ export const JOB_CHANGES = [
   "removed",
 ] as const;
 
-/** What happened to a machine. */
 const MACHINE_CHANGES = [
   "job",
   "state",
@@ -46,7 +45,6 @@ const MACHINE_CHANGES = [
   "leftover_dropped",
 ] as const;
 
-/** What happened to a file of the media library. */
 const MEDIA_CHANGES = [
   "added",
   "removed",
@@ -56,13 +54,10 @@ const MEDIA_CHANGES = [
   "upload_ended",
 ] as const;
 
-/** What happened to the image index. */
 const INDEX_CHANGES = ["sync_started", "syncing", "sync_finished", "sync_failed"] as const;
 
-/** How a sync of the index can end. */
 const SYNC_ENDS = ["complete", "partial", "failed", "aborted"] as const;
 
-/** What happened to an agent or its host. */
 const HOST_CHANGES = [
   "started",
   "draining",

@@ -31,7 +31,6 @@ interface RunnerOptions
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];
-  /** Jobs that may run at the same time. */
   readonly slots: number;
   /** How long a shared store keeps the runner's jobs without a heartbeat, milliseconds. */
   readonly leaseMs: number;

@@ -193,7 +193,6 @@ export interface GuestPlace {
   readonly tools: GuestTools;
   /** Whether the agent is root: only then can guests run as another user. */
   readonly root: boolean;
-  /** Tasks that may run at the same time. */
   readonly slots: number;
   readonly user?: GuestUser;
   /** The setting `fresh_realm`: each task gets a realm of its own. */

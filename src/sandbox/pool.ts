@@ -37,9 +37,7 @@ import type { TaskLimits } from "../wall/task_limits.ts";
 
 /** The number of guests, their user, and the program that they run. */
 export interface PoolOptions {
-  /** Command that starts this program again. */
   readonly self: SelfCommand;
-  /** Tasks that may run at the same time. */
   readonly slots: number;
   /** Folder for the socket; the system's temporary folder is used when its path is too long. */
   readonly runtimeDir: string;
@@ -55,7 +53,6 @@ export interface PoolOptions {
   readonly checkSource: LentGuests["checkSource"];
   /** The budget for messages of guests; a separate one unless given. */
   readonly budget?: MemoryBudget;
-  /** What tasks may return. */
   readonly limits: TaskLimits;
   /** Until this settles, guests are started only for waiting tasks. */
   readonly spareAfter?: Promise<void>;

@@ -25,7 +25,6 @@ const PAGE_MAX = 200;
 /** Requests for one list: a search text that is rare among a million jobs takes about fifty. */
 const PAGES_MAX = 100;
 
-/** What a cell is built from. */
 interface JobOfRow {
   readonly job: JsonObject;
   readonly uuid: string;

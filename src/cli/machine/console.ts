@@ -198,7 +198,6 @@ interface Relay {
   readonly done: Promise<void>;
 }
 
-/** Accepts connections until the signal fires. */
 function openRelay(listener: Deno.TcpListener, options: RelayOptions): Relay {
   const carrying = new Set<Promise<void>>();
   const stop = () => listener.close();
@@ -280,7 +279,6 @@ function openViewerWriter(
   };
 }
 
-/** A VNC address from the agent. */
 interface Vnc {
   readonly host: string;
   readonly port: number;

@@ -316,7 +316,6 @@ async function started(call: Invocation, path: string, body?: JsonValue): Promis
   return code;
 }
 
-/** What the job found, and how it was checked. */
 async function showMedium({ client, printer }: Invocation, job: JobAnswer): Promise<void> {
   if (printer.json) return printer.document(job.raw);
   const sha256 = textIn(mediumOf(job) ?? {}, "sha256");

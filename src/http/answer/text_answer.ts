@@ -85,7 +85,6 @@ export async function answerPieces(
   }
 }
 
-/** How one text is answered. */
 interface TextOptions extends Omit<AnswerOptions, "bytes" | "small"> {
   readonly shown: Shown;
   /** Headers of the answer; those set on the context before may be lost. */

@@ -94,7 +94,6 @@ const EXAMPLE: ShapeOf<typeof HOST_PAGE> = {
   settings_waiting: [],
 };
 
-/** The agent's settings, and what the doctor finds. */
 const SELF_PATHS: OpenapiPart["paths"] = {
   "/agent/v1/config": {
     get: {
@@ -156,7 +155,6 @@ const SELF_PATHS: OpenapiPart["paths"] = {
   },
 };
 
-/** The host and its agent. */
 const HOST: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
     Host: HOST_PAGE,

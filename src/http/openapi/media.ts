@@ -205,7 +205,6 @@ const LIBRARY_SCHEMAS: JsonObject = {
   RemovedMedium: REMOVED_MEDIUM,
 };
 
-/** Header fields that report the progress of an upload. */
 const UPLOAD_HEADERS = ["Upload-Offset", "Upload-Complete"];
 
 function header(name: string, description: string, example: string): JsonObject {

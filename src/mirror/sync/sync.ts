@@ -30,14 +30,12 @@ const PREVIEW_CHANGES_MAX = 1000;
 interface SyncDependencies {
   readonly index: IndexStore;
   readonly upstream: Upstream;
-  /** The processes that read its documents. */
   readonly decoders: Decoders;
   readonly log: Log;
   readonly now: Now;
   readonly wait: Wait;
 }
 
-/** What a sync is doing now. */
 interface SyncProgress {
   readonly phase: "list" | "documents" | "store";
   /** Documents whose request has been answered. */

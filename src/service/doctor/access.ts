@@ -275,7 +275,6 @@ function wordsOf(error: unknown): string {
   return error instanceof AgentError ? error.message : messageOf(error);
 }
 
-/** What the doctor needs to know of a certificate. */
 interface CertificateFacts {
   readonly subject: string;
   /** When it becomes valid, milliseconds since 1970. */

@@ -172,7 +172,6 @@ function takesFree({ taken }: OwnPlace): boolean {
   return taken === undefined || takesAll(taken.taking);
 }
 
-/** The queues that the host claims from. */
 function queuesOf(hosts: OwnPlace): readonly string[] {
   return takesFree(hosts) ? [hosts.own, ANY_HOST] : [hosts.own];
 }

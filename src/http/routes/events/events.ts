@@ -152,7 +152,6 @@ const RETRY_MS = 1000;
 /** Pages still sent to a reader when the agent stops, so that the event about the stop reaches it. */
 const LAST_PAGES_MAX = 4;
 
-/** Whether an event matches the filter. */
 function fits({ job_uuid, machine_uuid, kind }: SentEvent, filter: EventFilter): boolean {
   if (filter.kind !== undefined && !filter.kind.includes(kind)) return false;
   if (filter.job !== undefined && !filter.job.some((one) => one === job_uuid)) return false;
@@ -207,7 +206,6 @@ export function eventStream(options: StreamOptions): ReadableStream<Uint8Array> 
 
 const ENCODER = new TextEncoder();
 
-/** Produces the bytes of one stream. */
 class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   readonly #options: StreamOptions;
   /** Every event up to this one was sent, is in the buffer, or does not match the filter. */

@@ -195,7 +195,6 @@ const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
   error: "text",
 };
 
-/** The values that the end of a task writes. */
 function endOf(record: EndedTask) {
   const { life = null, began = null } = record;
   return { ...taskEnd(record, moveAfter(record)), life, began };

@@ -156,7 +156,6 @@ function searchCondition(search: string, heavy: boolean): Condition {
   };
 }
 
-/** Start and limits of a part. */
 interface PartBounds {
   readonly place: SummaryPlace | undefined;
   readonly jobs: number;

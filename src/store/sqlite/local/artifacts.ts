@@ -90,7 +90,6 @@ function deleteAliases(db: Connection, distro: string): void {
   db.run("DELETE FROM index_aliases WHERE distro = ?", distro);
 }
 
-/** The release of a list of artifacts. */
 interface ArtifactsPlace {
   readonly distro: string;
   readonly release: string;
@@ -205,7 +204,6 @@ function insertArtifactTexts(db: Connection, row: ArtifactRow): void {
   );
 }
 
-/** One row of a list of distros. */
 interface DistroRow {
   readonly distro: string;
   readonly words: string;

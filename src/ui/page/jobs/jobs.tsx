@@ -50,7 +50,6 @@ export function JobsPage(): JSX.Element {
   );
 }
 
-/** The keys of an address that filter jobs. */
 function filterOf(query: URLSearchParams): URLSearchParams {
   const filter = new URLSearchParams();
   for (const key of FILTER_KEYS) {
@@ -220,7 +219,6 @@ const COLUMNS: readonly { readonly key: string; readonly title: string }[] = [
   { key: "duration", title: "Duration" },
   { key: "created", title: "Created" },
 ];
-/** The columns when several hosts share the store. */
 const WITH_HOST = COLUMNS.toSpliced(3, 0, { key: "host", title: "Host" });
 
 /** The selected jobs by uuid, as last seen. */

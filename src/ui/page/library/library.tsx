@@ -269,7 +269,6 @@ function whereText({ place, folder }: LibraryFile): string {
   return place === "upload" ? "uploads" : folder ?? "";
 }
 
-/** Actions that need a confirmation. */
 type FileAction = "verify" | "remove";
 
 /**
@@ -313,7 +312,6 @@ interface FileDialogProps {
   readonly onClose: () => void;
 }
 
-/** The confirmation of an action on a file. */
 function FileDialog({ file, action, list, onClose }: FileDialogProps): JSX.Element {
   const { name, digest, path, size } = file;
   if (action === "verify") {

@@ -76,7 +76,6 @@ export function OverviewPage(): JSX.Element {
   );
 }
 
-/** The colours of the kinds of hosts. */
 const MODE_STATES: Readonly<Record<HostPage["mode"], string>> = {
   simulated: "waiting",
   ssh: "running",
@@ -257,7 +256,6 @@ function JobCard({ job }: { job: JobSummary }): JSX.Element {
 }
 
 interface FailedProps {
-  /** The newest failed jobs. */
   readonly jobs: readonly JobSummary[];
   readonly hours: readonly { readonly failed: number }[];
 }

@@ -338,7 +338,6 @@ function JsonField({ text }: { text: { value: string } }): JSX.Element {
   );
 }
 
-/** A value as a field shows it. */
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
