@@ -88,7 +88,7 @@ interface CapabilityContext {
 }
 
 function performFor(context: TaskContext, shared: CapabilityContext): TaskPerform {
-  const { job_uuid, signal: over } = context;
+  const { job_uuid, secrets, signal: over } = context;
   // Every info entry repeats the name, and no rule limits its length.
   const task_name = context.task_name.slice(0, TASK_NAME_CHARS_MAX);
   const { deps } = shared;
@@ -108,7 +108,7 @@ function performFor(context: TaskContext, shared: CapabilityContext): TaskPerfor
     const progress = openProgress(deps, of);
     const both = AbortSignal.any([over, signal]);
     const insist = openInsist(both, deps.log, { job_uuid, task_name });
-    const call = { job_uuid, task_name, noteNow: note, drop, progress: progress.report };
+    const call = { job_uuid, task_name, secrets, noteNow: note, drop, progress: progress.report };
     const began = performance.now();
     let ended: CallEnd = "ok";
     let leave = () => {};

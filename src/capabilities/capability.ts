@@ -15,6 +15,8 @@ import type { CapabilityName } from "../wall/protocol.ts";
 export interface Call {
   readonly job_uuid: JobUuid;
   readonly task_name: string;
+  /** Names of fields that the workflow declares secret. */
+  readonly secrets: ReadonlySet<string> | undefined;
   /** Aborted when the task is aborted, its execution ends, or the deadline passes. */
   readonly signal: AbortSignal;
   /** Appends to the job's info for the task, within the task's limits. */

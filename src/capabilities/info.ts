@@ -176,7 +176,7 @@ export function logCapabilities(log: Log, charsMax: number): CapabilitiesOf<"log
 function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
   return {
     deadlineMs: LOG_DEADLINE_MS,
-    async perform({ job_uuid, task_name, noteNow, drop }, [first, given]) {
+    async perform({ job_uuid, task_name, secrets, noteNow, drop }, [first, given]) {
       const fields = given ?? {};
       if (!isJsonObject(fields)) {
         const found = `its fields are ${kindOf(given)}: expected an object`;
@@ -186,7 +186,7 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
       // A body that logs its job's params logs the passwords in them too.
       const more = Object.keys(fields).length === 0
         ? {}
-        : { fields: maskedJson(fields, new Set(), masked) };
+        : { fields: maskedJson(fields, secrets, masked) };
       // The note comes first: its limit also applies to the log.
       const noted = await noteLine(noteNow, { task: task_name, log: level, message, ...more });
       if (noted) log[level]("task logged", { job_uuid, task_name, message, ...more });

@@ -294,11 +294,11 @@ async function runOnce(
  */
 export async function runInGuest(
   run: TaskRun,
-  { job_uuid, attempt, free, signal }: Omit<TaskContext, "task_name"> & { free: boolean },
+  { free, signal, ...of }: Omit<TaskContext, "task_name"> & { free: boolean },
   { guests, performFor, watch, meters, store, mayAct, monotonicMs }: JobDeps,
   claimed: (() => Promise<void>) | undefined,
 ): Promise<TaskOutcome> {
-  const perform = performFor({ job_uuid, task_name: run.taskName, attempt, free, signal });
+  const perform = performFor({ ...of, task_name: run.taskName, free, signal });
   const isGated = claimed !== undefined || store.shared;
   const gate = async () => {
     await claimed?.();

@@ -191,7 +191,7 @@ class JobRun {
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
       run: (run, attempt, signal) => {
-        const of = { job_uuid, attempt, free: isFree(props), signal };
+        const of = { job_uuid, attempt, free: isFree(props), secrets: secretNames(props), signal };
         const claimed = this.#claim === undefined ? undefined : () => this.#requireClaim();
         return runInGuest(run, of, this.#deps, claimed);
       },

@@ -19,6 +19,8 @@ export interface TaskContext {
   readonly attempt?: number | undefined;
   /** Whether any host may run the job: then its tasks may not touch a host. */
   readonly free?: boolean;
+  /** Names of fields that the workflow declares secret. */
+  readonly secrets?: ReadonlySet<string>;
   /** Aborted when the execution ends: canceled, timed out, or lost. */
   readonly signal: AbortSignal;
 }

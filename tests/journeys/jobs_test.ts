@@ -19,8 +19,13 @@ const WORKFLOW = {
         "cb(job.tries < 2 ? 'once more' : null, job.tries); }",
     },
     { name: "outside", body: "function (job, cb) { cb('wait'); }" },
-    { name: "report", body: "async function (job, cb) { await info({ said: job.text }); cb(); }" },
+    {
+      name: "report",
+      body: "async function (job, cb) { await info({ said: job.text }); " +
+        "await log.info('reported', { under: job.params }); cb(); }",
+    },
   ],
+  secret_params: ["license_key"],
 };
 
 eachProgram(
@@ -32,7 +37,8 @@ eachProgram(
         const workflow = await agent.post("/workflows", WORKFLOW);
         assertEquals(workflow.status, 201);
         assertEquals(workflow.headers.get("location"), `/workflows/${workflow.body.uuid}`);
-        const request = { workflow: workflow.body.uuid ?? "", whom: "zone", target: "/greet" };
+        const params = { whom: "zone", license_key: "hunter2" };
+        const request = { workflow: workflow.body.uuid ?? "", target: "/greet", ...params };
         const posted = await agent.post("/jobs", request);
         assertEquals([posted.status, posted.body.execution], [201, "queued"]);
         const path = `/jobs/${posted.body.uuid}`;
@@ -42,7 +48,11 @@ eachProgram(
         const job = await agent.job(String(posted.body.uuid), "success");
         const results = job.chain_results as { result: unknown; error: string }[];
         assertEquals(results.map(({ result }) => result), ["hello zone", 2, "done outside", "OK"]);
-        assertEquals((await agent.get(`${path}/info`)).body.items, [{ said: "hello zone" }]);
+        const under = { ...params, license_key: "***" };
+        assertEquals((await agent.get(`${path}/info`)).body.items, [
+          { said: "hello zone" },
+          { task: "report", log: "info", message: "reported", fields: { under } },
+        ]);
         assertEquals((await agent.post(`${path}/cancel`)).status, 409);
         const stats = (await agent.get("/stats")).body.current as Record<string, number>;
         assertEquals([stats.succeeded, stats.queued, stats.running], [1, 0, 0]);
