@@ -3,6 +3,8 @@
 // standstill more time passes between two readings of the clocks than any work takes, and another runner may have claimed
 // the jobs.
 
+import { unreachable } from "../domain/error.ts";
+import type { Admission } from "../domain/host.ts";
 import type { Incarnation } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
@@ -30,6 +32,8 @@ interface LeaseOptions {
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];
+  /** What the host may claim at the start; everything unless given. */
+  readonly admission?: Admission;
   /** Milliseconds of a clock that never goes backwards; it may stand still while the host is suspended. */
   readonly monotonicMs: () => number;
   /** The calendar clock, which continues while the host is suspended. */
@@ -54,6 +58,7 @@ export class Lease {
   #renewedAtMs = Number.NEGATIVE_INFINITY;
   #begun = false;
   #inDoubt = false;
+  #admission: Admission;
   /** Monotonic milliseconds at which expired leases of other runners were last looked for. */
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
   #silent: ReturnType<typeof setTimeout> | undefined;
@@ -64,6 +69,7 @@ export class Lease {
   constructor(options: LeaseOptions) {
     this.#options = options;
     this.renewMs = options.leaseMs * RENEW_SHARE;
+    this.#admission = options.admission ?? "open";
   }
 
   start(): void {
@@ -85,6 +91,11 @@ export class Lease {
   /** Whether the store has been silent for so long that other hosts may take free jobs. */
   get isSilent(): boolean {
     return this.#options.store.shared && this.#silentInMs() <= 0;
+  }
+
+  /** What the host may claim, by the latest answer of the store. */
+  get admission(): Admission {
+    return this.#admission;
   }
 
   /** Whether the store knows this life of the runner; nothing is claimed before. */
@@ -135,6 +146,8 @@ export class Lease {
     }
     this.#renewed(atMs);
     this.#inDoubt = false;
+    if (outcome.admission !== this.#admission) logAdmission(outcome.admission, log);
+    this.#admission = outcome.admission;
     return outcome;
   }
 
@@ -186,5 +199,18 @@ export class Lease {
       if (this.#waking === waking) this.#waking = undefined;
       waking.resolve();
     };
+  }
+}
+
+function logAdmission(admission: Admission, log: Log): void {
+  switch (admission) {
+    case "open":
+      return log.info("host admitted");
+    case "cordoned":
+      return log.warn("host cordoned: it claims nothing new");
+    case "forgotten":
+      return log.error("host forgotten: it acts on nothing until it is uncordoned");
+    default:
+      return unreachable(admission);
   }
 }

@@ -60,12 +60,10 @@ export class Runner {
   #loop: Promise<void> | undefined;
   readonly #next: NextJobs;
   readonly #lease: Lease;
-  #admission: Admission;
   #unfollow = () => {};
 
   constructor(options: RunnerOptions) {
     this.#options = options;
-    this.#admission = options.admission ?? "open";
     this.#slots = new Slots(options.slots);
     this.#next = new NextJobs(options);
     this.#lease = new Lease({
@@ -78,7 +76,7 @@ export class Runner {
 
   /** What the host may claim, by the latest answer of the store. */
   get admission(): Admission {
-    return this.#admission;
+    return this.#lease.admission;
   }
 
   get busy(): number {
@@ -267,7 +265,7 @@ export class Runner {
     const outcome = await this.#lease.renew(() => this.#slots.running.map((job) => job.hold()));
     if (outcome === undefined) return;
     if (outcome.kind === "superseded") return this.#stopAll("lost");
-    this.#admit(outcome.admission);
+    if (outcome.admission === "forgotten") this.#stopAll("lost");
     for (const uuid of outcome.canceled) this.#slots.find(uuid)?.stop("canceled");
     for (const uuid of outcome.lost) {
       // The end of one that is leaving may have been written before; its own answer says whether it was lost.
@@ -275,23 +273,6 @@ export class Runner {
     }
     if (outcome.unknown.length > 0) this.#next.forget();
     for (const job of outcome.unknown) this.#run(job);
-  }
-
-  #admit(admission: Admission): void {
-    const { log } = this.#options;
-    if (admission === this.#admission) return;
-    this.#admission = admission;
-    switch (admission) {
-      case "open":
-        return log.info("host admitted");
-      case "cordoned":
-        return log.warn("host cordoned: it claims nothing new");
-      case "forgotten":
-        log.error("host forgotten: it acts on nothing until it is uncordoned");
-        return this.#stopAll("lost");
-      default:
-        return unreachable(admission);
-    }
   }
 
   /**
@@ -316,7 +297,11 @@ export class Runner {
     const running = runJob(job, {
       ...this.#options,
       runner_id: this.#options.life.runner_id,
-      leaving: (uuid, leaves) => this.#leave(uuid, leaves),
+      // The notification triggers a claim, which joins the store's next commit.
+      leaving: (uuid, leaves) => {
+        this.#slots.leave(uuid, leaves);
+        this.#notifier.notify();
+      },
       notStarted: (job_uuid, why) => {
         this.#options.log.warn("task not started", { job_uuid, why });
         this.#next.pause(CLAIM_RETRY_MS);
@@ -330,11 +315,5 @@ export class Runner {
       if (running.lost) this.#lease.doubt();
       this.#notifier.notify();
     });
-  }
-
-  /** Notes that a job leaves its slot. The notification triggers a claim, which joins the store's next commit. */
-  #leave(uuid: JobUuid, leaves: boolean): void {
-    this.#slots.leave(uuid, leaves);
-    this.#notifier.notify();
   }
 }
