@@ -349,6 +349,17 @@ Deno.test("machine vnc prints the address alone, and exits 6 when there is none"
     assertStringIncludes(stopped.err(), 'its state is "stopped", expected running');
   }, { machines: HOST }));
 
+Deno.test("machine console refuses a machine that is stopped, and says how to start it", () =>
+  withHttpAgent(async (agent) => {
+    for (const words of [[], ["--ticket"], ["--listen", "127.0.0.1:0"]]) {
+      const stopped = screenFor(agent.url);
+      assertEquals(await stopped.run("machine", "console", OTHER, ...words), 6);
+      assertEquals(stopped.out(), "");
+      assertStringIncludes(stopped.err(), 'its state is "stopped", expected running');
+      assertStringIncludes(stopped.err(), `hint: zonewright machine boot ${OTHER}  starts`);
+    }
+  }, { machines: HOST }));
+
 Deno.test("machine console opens an installed viewer where there is a display", () =>
   withHttpAgent((agent) =>
     withFolder(async (folder) => {

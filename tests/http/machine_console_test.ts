@@ -88,13 +88,17 @@ Deno.test("a GET of a console without an upgrade answers its WebSocket address",
   await withHost(async (agent, vmadm) => {
     assertRefused(await agent.call("GET", PATH), 404, "ResourceNotFound");
     await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
+    assertRefused(await agent.call("GET", PATH), 409, "ConflictError");
+    await vmadm.boot(MACHINE, {});
     const answer = await agent.call("GET", PATH);
     assertEquals(answer.body, { url: consoleUrl(agent.url, MACHINE), protocol: "binary" });
   });
 });
 
+const MACHINE_THAT_RUNS = { uuid: MACHINE, brand: "kvm", state: "running" };
+
 Deno.test("a caller over TLS gets the address of a console over TLS", async () => {
-  const vmadm = { ...NO_MACHINES, get: () => Promise.resolve({ uuid: MACHINE }) };
+  const vmadm = { ...NO_MACHINES, get: () => Promise.resolve(MACHINE_THAT_RUNS) };
   await withHttpAgent(async ({ context }) => {
     const app = createApp({ ...context, allowedHosts: ["zone.example.com"] });
     const url = `https://zone.example.com:8443${PATH}`;
@@ -141,7 +145,7 @@ Deno.test("a request with only half of an upgrade answers 400 and frees its slot
 
 Deno.test("HEAD of a console answers its address, even with the headers of an upgrade", async () => {
   await withHost(async (agent, vmadm) => {
-    await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
+    await running(vmadm);
     for (const headers of [{}, UPGRADE]) {
       assertEquals((await raw(agent, headers, PATH, "HEAD")).status, 200);
     }

@@ -5,8 +5,9 @@
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../client/answer.ts";
+import { shellQuoted } from "../client/api_call.ts";
 import { machineNamed, machinePath } from "../command/named.ts";
-import { cannot, usageError } from "../command/arguments.ts";
+import { type Arguments, cannot, usageError } from "../command/arguments.ts";
 import type { Command, Invocation } from "../command/command.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
@@ -31,6 +32,12 @@ async function viewerOf(env: Readonly<Record<string, string>>): Promise<string |
   return undefined;
 }
 
+/** Only a machine that runs has a console. */
+function bootHint({ code }: AgentError, { operands }: Arguments): string | undefined {
+  if (code !== "conflict") return undefined;
+  return `zonewright machine boot ${shellQuoted(operands[0] ?? "")}  starts one that is stopped`;
+}
+
 /** `zonewright machine console MACHINE`: carries RFB between a local port and the WebSocket of the agent. */
 export const CONSOLE: Command = {
   summary: "open the console in a VNC viewer, or print how to reach it",
@@ -53,6 +60,7 @@ export const CONSOLE: Command = {
     "The password that a viewer asks for: zonewright machine vnc MACHINE --password",
   ],
   shared: "agent",
+  hint: bootHint,
   async run(call) {
     const listen = listenOf(call);
     const path = `${await machinePath(call)}/console`;
@@ -316,6 +324,7 @@ export const VNC: Command = {
   ],
   flags: [{ name: "password", help: "the password of the console instead of its address" }],
   shared: "agent",
+  hint: bootHint,
   async run(call) {
     const { args, client, printer } = call;
     const { uuid } = await machineNamed(call, args.operand);

@@ -153,7 +153,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
         "With `Upgrade: websocket` the answer is 101, and the connection carries RFB in " +
         "binary messages, untouched: the viewer authenticates itself with the password of " +
         "`GET .../vnc`. The agent asks vmadm for the address on each connection. A machine " +
-        "without a console answers 409, a console that sends no RFB banner 502 or 504; 503 means " +
+        "that does not run answers 409, a console that sends no RFB banner 502 or 504; 503 means " +
         "that the limit of open consoles is reached. Without an upgrade the answer holds the " +
         "address of the WebSocket, and a ticket stays valid.",
       parameters: [

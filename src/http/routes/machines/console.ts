@@ -22,7 +22,7 @@ import { openRemoteConsole } from "../../peers/remote_console.ts";
 import { hostOf } from "../../request/head_check.ts";
 import { about, anyText } from "../../../domain/description/value.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
-import { machineNotFound } from "../../../domain/machine/action.ts";
+import { machineNotFound, requireConsole } from "../../../domain/machine/action.ts";
 import { readQuery } from "../../request/query.ts";
 
 /** The part of the context that consoles use. */
@@ -79,7 +79,7 @@ async function answerUrl(
   uuid: MachineUuid,
   context: ConsoleContext,
 ): Promise<Response> {
-  await machineOf(c, uuid, context);
+  requireConsole(uuid, await machineOf(c, uuid, context));
   const answer: ShapeOf<typeof CONSOLE> = { url: consoleUrl(c, uuid), protocol: PROTOCOL };
   return c.json(answer);
 }
