@@ -148,13 +148,14 @@ function openCall(
   if (args.operands.length < min) throw usageError(`an operand is missing: expected ${usage}`);
   const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;
   const plain = { ...terminal, env };
+  const streams = command.streams === true || args.has(FOLLOW_FLAG.name);
+  const printer = openPrinter(plain, { json: args.has("json"), streams });
   const client = openClient({
     address: agentAddress(args.text("url"), args.text("socket"), terminal),
     credentials: credentialsOf(args.text("token-file"), args.text("ca"), terminal),
     printCurl: args.has("curl") ? (line) => terminal.out(`${line}\n`) : undefined,
+    note: printer.note,
   });
-  const streams = command.streams === true || args.has(FOLLOW_FLAG.name);
-  const printer = openPrinter(plain, { json: args.has("json"), streams });
   return { args, terminal: plain, printer, client };
 }
 

@@ -52,7 +52,12 @@ async function readPrivateFile(path: string): Promise<string> {
 
 /** Refuses a file by its mode. @throws {AgentError} `forbidden` when others may read it */
 export function refuseOpen(path: string, mode: number): void {
-  if ((mode & OTHERS) === 0) return;
-  const shown = (mode & 0o777).toString(8).padStart(4, "0");
-  throw new AgentError("forbidden", `Cannot use ${path}: its mode is ${shown}, expected 0600`);
+  const words = openWords(mode);
+  if (words !== undefined) throw new AgentError("forbidden", `Cannot use ${path}: ${words}`);
+}
+
+/** Why a file is open to others, by its mode; undefined when only its owner may use it. */
+export function openWords(mode: number): string | undefined {
+  if ((mode & OTHERS) === 0) return undefined;
+  return `its mode is ${(mode & 0o777).toString(8).padStart(4, "0")}, expected 0600`;
 }

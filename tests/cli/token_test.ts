@@ -100,7 +100,12 @@ Deno.test("an agent that requires tokens accepts valid ones, and no revoked one"
       assertEquals(unknown.code, 1);
       assertStringIncludes(unknown.stderr, "bearer token is required");
       assertEquals((await fetch(`${agent.url}/v1/index.json`)).status, 401);
-      assertEquals((await call(agent, reader, "job", "list")).code, 0);
+      const quiet = await call(agent, reader, "job", "list");
+      assertEquals([quiet.code, quiet.stderr.includes("0600")], [0, false]);
+      await Deno.chmod(reader, 0o644);
+      const noted = await call(agent, reader, "job", "list", "--json");
+      assertEquals([noted.code, JSON.parse(noted.stdout)], [0, []]);
+      assertStringIncludes(noted.stderr, `token in ${reader}: its mode is 0644, expected 0600`);
       const refused = await call(agent, reader, "api", "POST", "/workflows", "-d", "{}");
       assertEquals(refused.code, 1);
       assertStringIncludes(refused.stderr, 'expected "admin"');

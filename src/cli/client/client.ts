@@ -14,6 +14,7 @@ import {
 } from "./api_call.ts";
 import { answerError } from "./answer.ts";
 import { isTokenText } from "../../domain/token.ts";
+import { openWords } from "../../state_dir/secret_file.ts";
 
 /** What the agent answered to the call that a command is for. */
 export interface Sent {
@@ -53,6 +54,8 @@ interface ClientOptions {
   readonly credentials?: Credentials;
   /** Takes a curl command; if given, `send` prints instead of calling. */
   readonly printCurl?: ((line: string) => void) | undefined;
+  /** Takes a line for people. */
+  readonly note?: (line: string) => void;
 }
 
 const ANSWER_DEADLINE_MS = 30_000;
@@ -61,8 +64,9 @@ const PATH_CHARS_MAX = 16_384;
 const ANSWER_BYTES_MAX = 256 * 1_048_576;
 
 /** Opens a client. Nothing is connected before the first call. */
-export function openClient({ address, credentials = {}, printCurl }: ClientOptions): Client {
-  const connection = openConnection(address, credentials);
+export function openClient(options: ClientOptions): Client {
+  const { address, credentials = {}, printCurl } = options;
+  const connection = openConnection(options);
   const exchange = async (call: ApiCall): Promise<ApiAnswer> => {
     const deadline = AbortSignal.timeout(call.deadlineMs ?? ANSWER_DEADLINE_MS);
     const signal = call.signal === undefined ? deadline : AbortSignal.any([call.signal, deadline]);
@@ -286,11 +290,13 @@ const LOOPBACK_URL = /^http:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+
  * Prepares the connection, over a socket or with CA certificates of one's own, and with a token
  * from a file. Files are read on the first call; nothing is connected yet.
  */
-function openConnection(address: AgentAddress, credentials: Credentials): AgentConnection {
+function openConnection(
+  { address, credentials = {}, note }: ClientOptions,
+): AgentConnection {
   let opened: Promise<Connected> | undefined;
   let http: Deno.HttpClient | undefined;
   const open = async () => {
-    const headers = await headersOf(address, credentials.tokenFile);
+    const headers = await headersOf(address, credentials.tokenFile, note);
     if (address.kind === "socket") {
       http = Deno.createHttpClient({ proxy: { transport: "unix", path: address.path } });
     } else if (credentials.caFile !== undefined) {
@@ -317,8 +323,13 @@ function trusting(pem: string, path: string): Deno.HttpClient {
 async function headersOf(
   address: AgentAddress,
   tokenFile: string | undefined,
+  note: ClientOptions["note"],
 ): Promise<Record<string, string>> {
   if (tokenFile === undefined) return {};
+  const found = await Deno.stat(tokenFile).catch(() => undefined);
+  // A shell may give a pipe instead. A file of a caller is not refused: `token create > FILE` makes it by the umask.
+  const words = found?.isFile ? openWords(found.mode ?? 0) : undefined;
+  if (words !== undefined) note?.(`others may read the token in ${tokenFile}: ${words}`);
   const token = (await readFile(tokenFile, "--token-file")).trim();
   if (!isTokenText(token)) {
     const message = `Cannot use --token-file ${tokenFile}: it contains no token: expected what ` +
