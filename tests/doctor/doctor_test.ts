@@ -83,6 +83,15 @@ programTest(
     }),
 );
 
+Deno.test("the index of a development agent is examined, as its status shows it", () =>
+  withFolder(async (folder) => {
+    const state = join(folder, "state");
+    const place = ["--state-dir", state, "--run", "index"];
+    const found = await doctor("--dev", ...place);
+    assertEquals(found.lines[0]?.detail, "the sample index was never synced");
+    assertEquals((await doctor("--host", "simulated", ...place)).lines[0]?.outcome, "skipped");
+  }));
+
 Deno.test("an agent on a port chosen by the system is not reported as missing", async () => {
   const tcp = { hostname: "127.0.0.1", port: 0 };
   const { outcome } = await agentCheck({ tcp, socket: null, tlsCert: null }).examine();

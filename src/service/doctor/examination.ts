@@ -106,7 +106,7 @@ export function openExamination(config: Config, file: NamedConfig): Examination 
       mediaFoldersCheck(config.media_dir.value),
       keysCheck(config.key_dir.value),
       inFolder(indexCheck(database, {
-        upstream: config.index.value,
+        upstream: config.index.value ?? (config.dev.value ? "the sample index" : null),
         intervalSeconds: config.index_interval.value,
         now: systemNow,
       })),
