@@ -109,7 +109,11 @@ Deno.test("parseMediaName() refuses names that vmadm, a shell or a zone root wou
       "a.iso\n",
       `${"a".repeat(125)}.iso`,
     ]
-  ) assertThrows(() => parseMediaName(name, "name"), AgentError, "Cannot use");
+  ) {
+    const words = "expected 1 to 128 letters, digits, dots, dashes and underscores, the first a " +
+      "letter or a digit, that end in .iso, .img or .raw";
+    assertThrows(() => parseMediaName(name, "name"), AgentError, words);
+  }
 });
 
 Deno.test("safeMediaName() keeps valid characters and replaces the rest", () => {

@@ -73,8 +73,9 @@ export function parseMediaName(name: string, field: string): string {
   if (!isMediaName(name) || mediaKind(name) === undefined) {
     throw invalidArgument(
       field,
-      `Cannot use ${JSON.stringify(name.slice(0, FILE_NAME_CHARS_MAX))} as a medium: expected a ` +
-        "name of letters, digits, dots, dashes and underscores that ends in .iso, .img or .raw",
+      `Cannot use ${JSON.stringify(name.slice(0, FILE_NAME_CHARS_MAX))} as a medium: expected ` +
+        `1 to ${FILE_NAME_CHARS_MAX} letters, digits, dots, dashes and underscores, the first a ` +
+        "letter or a digit, that end in .iso, .img or .raw",
     );
   }
   return name;

@@ -114,7 +114,10 @@ function nicFields(policy: Policy): Fields {
       orDigits(integer(MTU_MIN, MTU_MAX)),
     ),
     network_uuid: about("For programs that manage networks elsewhere.", uuid),
-    allowed_dhcp_cids: dhcpCids,
+    allowed_dhcp_cids: about(
+      `Joined by commas, they have at most ${DHCP_CIDS_CHARS_MAX} characters.`,
+      dhcpCids,
+    ),
     blocked_outgoing_ports: listOf(
       orDigits(integer(1, PORT_MAX)),
       BLOCKED_PORTS_MAX,
