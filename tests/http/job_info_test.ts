@@ -42,6 +42,15 @@ Deno.test("every POST to the info appends one member and is answered with 200 an
   });
 });
 
+Deno.test("info of a job that does not exist is not found, whatever the entry is", async () => {
+  await withHttpAgent(async (agent) => {
+    for (const body of [{ a: 1 }, {}, []]) {
+      const answer = await agent.call("POST", `/jobs/${crypto.randomUUID()}/info`, body);
+      assertRefused(answer, 404, "ResourceNotFound");
+    }
+  });
+});
+
 Deno.test("info of a finished job can be added to", async () => {
   await withHttpAgent(async (agent) => {
     const path = `/jobs/${await jobIn(agent, "succeeded")}/info`;

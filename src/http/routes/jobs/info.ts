@@ -2,7 +2,11 @@
 
 import { type Context, Hono } from "hono";
 import { entriesOf } from "../../../domain/description/object.ts";
-import { type Description, parse } from "../../../domain/description/description.ts";
+import {
+  accepted,
+  type Description,
+  openFindings,
+} from "../../../domain/description/description.ts";
 import { about, anything } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { AGENT_PREFIX } from "../../../domain/job/job.ts";
@@ -54,7 +58,14 @@ async function appendInfo(
   { store, limits, now }: JobInfoContext,
 ): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const entry = parseInfoEntry(await readJson(c, infoBody(limits)), limits);
+  const body = await readJson(c, infoBody(limits));
+  const findings = openFindings();
+  const read = infoRequest.read(body, "", findings);
+  // As for other changes: a missing job is refused before its entry is.
+  if (findings.list.length > 0 && await store.jobs.execution(uuid) === undefined) {
+    throw jobNotFound(uuid, "entry_of_no_job");
+  }
+  const entry = infoEntryOf(accepted(read, findings, "info entry"), limits);
   const outcome = await store.info.append(uuid, entry, now(), limits.infoEntriesMax);
   if (outcome === "not_found") throw jobNotFound(uuid, "entry_of_no_job");
   if (outcome === "full") {
@@ -108,14 +119,13 @@ function entryOf(body: JsonObject): JsonObject {
 /**
  * The entry in a body: the whole object, as clients of node-workflow send it. Exactly `{"message": {...}}`,
  * the form of document 2, means the object inside.
- * @throws {AgentError} `invalid_argument`, `too_large`
+ * @throws {AgentError} `too_large`
  */
-function parseInfoEntry(
-  body: unknown,
+function infoEntryOf(
+  body: JsonObject,
   limits: Pick<HttpLimits, "infoEntryBytesMax">,
 ): JsonObject {
-  const read = parse(infoRequest, body, "", "info entry");
-  const entry = entryOf(read);
+  const entry = entryOf(body);
   if (new TextEncoder().encode(JSON.stringify(entry)).byteLength > limits.infoEntryBytesMax) {
     const message =
       `Cannot accept the message: it is over ${limits.infoEntryBytesMax} bytes, the maximum`;
