@@ -18,6 +18,7 @@ Deno.test("every POST to the info appends one member and is answered with 200 an
       [{ "20%": "whole" }, { "20%": "whole" }],
       [{ message: "a text" }, { message: "a text" }],
       [{ message: { a: 1 }, progress: 30 }, { message: { a: 1 }, progress: 30 }],
+      [{ message: { ["long".repeat(100)]: 1 } }, { ["long".repeat(100)]: 1 }],
       [{ message: { message: { a: 1 } } }, { message: { a: 1 } }],
     ];
     for (const [body] of cases) {
@@ -25,9 +26,9 @@ Deno.test("every POST to the info appends one member and is answered with 200 an
       assertEquals([answer.status, answer.text], [200, ""]);
     }
     assertEquals((await agent.call("GET", path)).body, cases.map(([, entry]) => entry));
-    assertEquals((await agent.call("GET", `${path}?after=3`)).body, [
+    assertEquals((await agent.call("GET", `${path}?after=5`)).body, [{ message: { a: 1 } }]);
+    assertEquals((await agent.call("GET", `${path}?after=3&limit=1`)).body, [
       { message: { a: 1 }, progress: 30 },
-      { message: { a: 1 } },
     ]);
     assertEquals((await agent.call("GET", `${path}?after=1&limit=2`)).body, [
       { "20%": "whole" },

@@ -166,6 +166,8 @@ interface EntryBounds {
   readonly countMin?: number;
   /** Words that follow the path of an entry with an unacceptable name. */
   readonly nameWords: string;
+  /** UTF-16 units of a name whose pattern bounds its characters; rare ones are two units. */
+  readonly nameUnitsMax?: number;
   /** Follow "must be" when the value is not an object. */
   readonly words: string;
   /** Reasons for refusing names that match the pattern, by name. */
@@ -183,7 +185,8 @@ export function entriesOf<T extends JsonValue>(
   value: Description<T>,
   bounds: EntryBounds,
 ): Description<JsonObject> {
-  const { countMax = Infinity, countMin = 0, words, countWords, nameWords, refused = {} } = bounds;
+  const { countMax = Infinity, countMin = 0, nameUnitsMax = Infinity, refused = {} } = bounds;
+  const { words, countWords, nameWords } = bounds;
   return {
     words,
     read(given, field, findings) {
@@ -204,7 +207,7 @@ export function entriesOf<T extends JsonValue>(
         const reason = Object.hasOwn(refused, key) ? refused[key] : undefined;
         if (reason !== undefined) findings.add(path, "Invalid", reason);
         else if (!name.test(key)) findings.add(path, "Invalid", nameWords);
-        else if (key.length > ENTRY_CHARS_MAX) {
+        else if (key.length > nameUnitsMax) {
           findings.add(path, "Invalid", nameWords, "text_units");
         } else return [key, value.read(inner, path, findings) ?? null];
         return [key, null];

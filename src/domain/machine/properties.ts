@@ -24,6 +24,7 @@ import { NIC_BY_MAC, wholeMac } from "./nic.ts";
 const ENTRIES_MAX = 64;
 /** A key that can be set and removed. vmadm has no limit of its own; the agent counts UTF-16 units. */
 const KEY = /^(?!__proto__$)[^\p{Cc}]{1,255}$/u;
+const KEY_CHARS_MAX = 255;
 const KEY_WORDS = "a name of 1 to 255 characters, none of them a control character";
 /** Characters of one value; `user-data` for a guest's first boot is in customer_metadata. */
 const VALUE_CHARS_MAX = 65_536;
@@ -36,6 +37,7 @@ const bounds = {
   countMax: ENTRIES_MAX,
   countWords: "entries",
   nameWords: `must have ${KEY_WORDS}`,
+  nameUnitsMax: KEY_CHARS_MAX,
   words: "an object of texts, numbers and booleans",
 };
 
