@@ -15,7 +15,7 @@ import {
   requireFitting,
   withOwnMacs,
 } from "../domain/machine/changes.ts";
-import { parseMachinePayload } from "../domain/machine/machine.ts";
+import { parseMachinePayload, VNC_SECONDS_MAX } from "../domain/machine/machine.ts";
 import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
 import { JOB_TAG, type Policy } from "../domain/policy.ts";
 import { requireHostRoom, requireNetworks } from "../host/machine_needs.ts";
@@ -105,7 +105,6 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
 }
 
 const VNC_SECONDS = 120;
-const VNC_SECONDS_MAX = 600;
 /** The wait ends by its own timeout; this comes later. */
 const VNC_DEADLINE_MS = (VNC_SECONDS_MAX + 30) * 1000;
 

@@ -17,6 +17,7 @@ import {
   type MachineRequest,
   parseMachineBody,
   parseMachineRequest,
+  requireJobParams,
 } from "../domain/machine/machine.ts";
 import {
   BHYVE_BOOTS,
@@ -209,6 +210,7 @@ export async function claimsToMake(
   checks: RequestChecks,
   replaces: JobUuid | undefined,
 ): Promise<() => Promise<Claim>> {
+  requireJobParams(job.params);
   if (!elsewhere) await requireMakeable(job, checks);
   return () => claimMachine(job, checks, replaces);
 }

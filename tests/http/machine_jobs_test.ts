@@ -244,6 +244,18 @@ Deno.test("POST /jobs of the built-in workflow makes the machine its target, and
     const unread = await post({ ...REQUEST, locks: "(" });
     assertRefused(unread, 409, "InvalidArgument");
     assertEquals(fieldsOf(unread), ["locks"]);
+    for (
+      const fields of [
+        { dry_run: true },
+        { vnc_timeout: "5" },
+        { vnc_timeout: 0 },
+        { vnc_timeout: 601 },
+      ]
+    ) {
+      const answer = await post({ ...REQUEST, ...fields, exec_after: "2099-01-01" });
+      assertRefused(answer, 409, "InvalidArgument");
+      assertEquals(fieldsOf(answer), Object.keys(fields));
+    }
     assertEquals(listOf(await agent.call("GET", "/jobs")).length, 2);
   });
 });

@@ -6,7 +6,17 @@
 import { uuid, uuidOf } from "../description/formats.ts";
 import { type Fields, object, type Relation } from "../description/object.ts";
 import { type Description, parse } from "../description/description.ts";
-import { about, flag, kept, named, oneOf, only, wholeText, worded } from "../description/value.ts";
+import {
+  about,
+  flag,
+  kept,
+  named,
+  oneOf,
+  only,
+  positive,
+  wholeText,
+  worded,
+} from "../description/value.ts";
 import { HOST_CHARS_MAX } from "../host.ts";
 import type { MachineUuid } from "../id.ts";
 import { SERVER_PARAM } from "../job/job.ts";
@@ -193,6 +203,23 @@ function requestFields(policy: Policy) {
  */
 export function parseMachineRequest(body: unknown, policy: Policy): MachineRequest {
   return withBoot(parse(object(requestFields(policy), REQUEST_RULES), body, "", "machine"));
+}
+
+/** Most seconds that a task waits for the console of a machine. */
+export const VNC_SECONDS_MAX = 600;
+
+/** The params of a provisioning job that POST /agent/v1/machines does not take, or takes otherwise; any others are kept. */
+const jobParams = object({
+  vnc_timeout: positive(VNC_SECONDS_MAX, "seconds"),
+  dry_run: only(false, "false or absent: only POST /agent/v1/machines checks without a job"),
+}, { others: "kept" });
+
+/**
+ * Checks the params that only a provisioning job of POST /jobs may have.
+ * @throws {AgentError} `invalid_argument` naming every incorrect one
+ */
+export function requireJobParams(params: JsonObject): void {
+  parse(jobParams, params, "", "machine");
 }
 
 function withBoot<Read extends Omit<MachineRequest, "boot"> & { readonly boot?: "cd" | "disk" }>(
