@@ -84,8 +84,8 @@ export function openCapability(realm: Realm, group: string, verbs: readonly stri
 }
 
 /**
- * One function of a capability. V8 14.5 keeps a function that is made inside a loop, with all that its task had, until
- * the whole heap is collected; one that is made here goes with its task.
+ * One function of a capability. V8 puts a function that is written where it is assigned to a property into the old
+ * space, where it holds all that its task had until the whole heap is collected; one that is returned here does not.
  */
 export function openCall(realm: Realm, name: string): unknown {
   return (...args: unknown[]) => callAgent(realm, name, args);
