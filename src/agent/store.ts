@@ -135,7 +135,7 @@ function openJoining(
     untilDone(join, {
       firstMs: JOIN_AGAIN_MS,
       longestMs: JOIN_AGAIN_MS,
-      signal: closing.signal,
+      signal: () => closing.signal,
       onFailure(error) {
         if (isAway(error)) return;
         log.error("host not registered", { error });

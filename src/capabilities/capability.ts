@@ -64,7 +64,12 @@ export function openInsist(over: AbortSignal, log: Log, fields: Omit<Noted, "att
     if (!isFull && !isAway(error)) throw error;
     if (attempt === 1) log.warn("task waits for the store", { ...fields, error });
   };
-  const backoff = { firstMs: AGAIN_FIRST_MS, longestMs: AGAIN_LONGEST_MS, signal: over, onFailure };
+  const backoff = {
+    firstMs: AGAIN_FIRST_MS,
+    longestMs: AGAIN_LONGEST_MS,
+    signal: () => over,
+    onFailure,
+  };
   return async (call) => {
     const done = await untilDone(async () => ({ answer: await call() }), backoff);
     if (done === undefined) throw abortedError("Cannot write to the store", over);

@@ -160,27 +160,26 @@ class Book {
   }
 
   #hold(wanted: number): Reservation {
-    let bytes = wanted;
     let released = false;
-    this.used += bytes;
-    return {
-      get bytes() {
-        return bytes;
-      },
-      resize: (to) => {
+    this.used += wanted;
+    // `bytes` has no getter: V8 would keep its function in the old space.
+    const held = {
+      bytes: wanted,
+      resize: (to: number) => {
         if (released) return;
-        this.used += to - bytes;
-        bytes = to;
+        this.used += to - held.bytes;
+        held.bytes = to;
         this.#serve();
       },
       release: () => {
         if (released) return;
         released = true;
-        this.used -= bytes;
-        bytes = 0;
+        this.used -= held.bytes;
+        held.bytes = 0;
         this.#serve();
       },
     };
+    return held;
   }
 
   /** Gives free memory to the callers that have waited longest. */

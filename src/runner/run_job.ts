@@ -50,9 +50,8 @@ export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJ
   return {
     uuid: job.uuid,
     free: isFree(job.props),
-    get lost() {
-      return stops.lost.stopped;
-    },
+    // No getter: V8 would put its function into the old space, with all that the job has, until it collects the whole heap.
+    isLost: () => stops.lost.stopped,
     hold: () => run.hold(),
     stop: (reason) => stops.stop(reason),
     done,
@@ -366,9 +365,7 @@ class JobRun {
     return await untilDone(call, {
       firstMs: WRITE_AGAIN_FIRST_MS,
       longestMs: WRITE_AGAIN_LONGEST_MS,
-      get signal() {
-        return shutdown.signal;
-      },
+      signal: () => shutdown.signal,
       onFailure: (error) => {
         if (!so(error)) throw error;
         const fields = { job_uuid: this.#job.uuid, error };

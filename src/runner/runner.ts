@@ -281,7 +281,7 @@ export class Runner {
    */
   #endForSilence(): void {
     if (!this.#lease.isSilent) return;
-    const free = this.#slots.running.filter((job) => job.free && !job.lost);
+    const free = this.#slots.running.filter((job) => job.free && !job.isLost());
     if (free.length === 0) return;
     this.#options.log.error("tasks ended: the store does not answer", { jobs: free.length });
     this.#lease.doubt();
@@ -312,7 +312,7 @@ export class Runner {
     // No reference to the job is kept here, so that a large one can free its memory while it waits.
     this.#slots.put(running, () => {
       // A renewal that was sent while the guest was ending still counted the job as running.
-      if (running.lost) this.#lease.doubt();
+      if (running.isLost()) this.#lease.doubt();
       this.#notifier.notify();
     });
   }

@@ -115,7 +115,7 @@ export interface RunningJob {
   /** Whether any host may run it. */
   readonly free: boolean;
   /** Whether it was stopped because another runner has claimed it, or may have. */
-  readonly lost: boolean;
+  isLost(): boolean;
   /** The claim under which it runs. */
   hold(): Hold;
   /** Stops the job. After a cancel its oncancel chain runs, which another cancel does not stop. */

@@ -7,7 +7,8 @@ interface BackoffOptions {
   /** Milliseconds before the second attempt; doubled before each further one. */
   readonly firstMs: number;
   readonly longestMs: number;
-  readonly signal: AbortSignal;
+  /** Asked for after a failure only. */
+  readonly signal: () => AbortSignal;
   /** Called after each failure, before the wait. */
   readonly onFailure: (error: unknown, attempt: number) => void;
 }
@@ -20,14 +21,14 @@ export async function untilDone<T>(
   run: () => Promise<T>,
   options: BackoffOptions,
 ): Promise<T | undefined> {
-  for (let attempt = 1; attempt === 1 || !options.signal.aborted; attempt++) {
+  for (let attempt = 1; attempt === 1 || !options.signal().aborted; attempt++) {
     try {
       return await run();
     } catch (error) {
       options.onFailure(error, attempt);
       await pause(
         Math.min(options.firstMs * 2 ** (attempt - 1), options.longestMs),
-        options.signal,
+        options.signal(),
       );
     }
   }

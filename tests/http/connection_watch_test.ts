@@ -62,7 +62,7 @@ Deno.test("ConnectionWatch applies each state's own limit", () => {
   assertEquals(look(5001), ["idle"]);
   assertEquals(look(9001), ["answering"]);
   assertEquals(look(99_000), []);
-  assertEquals([watch.count, working?.used], [1, true]);
+  assertEquals([watch.count, working?.isUsed()], [1, true]);
   const slow = open("slow");
   slow?.moved(); // A handshake, as far as it is carried: that gives no more time.
   slow?.requested();

@@ -15,7 +15,7 @@ Deno.test("untilDone() tries once although its signal has ended, and then no mor
   const options = {
     firstMs: 1,
     longestMs: 1,
-    signal: AbortSignal.abort(),
+    signal: () => AbortSignal.abort(),
     onFailure: (_error: unknown, attempt: number) => void failures.push(attempt),
   };
   assertEquals(await untilDone(() => Promise.resolve("written"), options), "written");

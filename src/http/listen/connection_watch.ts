@@ -29,7 +29,7 @@ const SWEEP_MS = 1000;
 /** What the server reports of one connection, so that it can be cut when it is idle too long. */
 export interface WatchedConnection {
   /** Whether it has ever sent a request. */
-  readonly used: boolean;
+  isUsed(): boolean;
   requested(): void;
   /** Its answer is ready for the caller to take. */
   answered(): void;
@@ -116,9 +116,7 @@ export class WatchedConnections {
     };
     this.#all.add(entry);
     return {
-      get used() {
-        return entry.used;
-      },
+      isUsed: () => entry.used,
       requested: () => {
         entry.atWork += 1;
         entry.used = true;

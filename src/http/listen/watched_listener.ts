@@ -172,7 +172,7 @@ function openCarrier(
       await settled(open);
       const all = [...open].map(([one, watched]) => {
         // One that has never sent a request may never send one.
-        if (!watched.used) one.cut();
+        if (!watched.isUsed()) one.cut();
         return one.shutdown();
       });
       await within(graceMs, Promise.allSettled(all));
