@@ -67,7 +67,7 @@ Deno.test("guestCommand() starts the program itself where the host has no tools"
   assertEquals(command, {
     program: "/opt/zonewright",
     args: ["guest"],
-    env: {},
+    env: { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" },
     ...USER,
     // Without prlimit it is that of the binary.
     memoryMib: 320,
