@@ -77,12 +77,10 @@ export const ILLUMOS_LACKING = [...ILLUMOS_TAKEN, ...ILLUMOS_TAKEN_LATER];
 const ILLUMOS_PRIVILEGES = ["basic", ...ILLUMOS_TAKEN.map((name) => `!${name}`)].join(",");
 
 /**
- * V8 flags of every guest. Code generation from strings is off. The heap may triple before a collection instead of
- * growing by half: a realm per task is much garbage, and collecting it took a third of a task's time. The young
- * generation stays small, in MiB, because a larger one only takes memory.
+ * V8 flags of every guest. Code generation from strings is off. The young generation stays small, in MiB, because a
+ * larger one only takes memory.
  */
-export const GUEST_V8_FLAGS = "--disallow-code-generation-from-strings," +
-  "--heap-growing-percent=200,--max-semi-space-size=4";
+export const GUEST_V8_FLAGS = "--disallow-code-generation-from-strings,--max-semi-space-size=4";
 
 /**
  * What glibc reads when a walled process of the binary starts: one arena for all threads, and what is free at its end goes

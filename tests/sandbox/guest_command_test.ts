@@ -84,7 +84,7 @@ Deno.test("guestCommand() adds the options of Deno when the program runs from so
     "run",
     "--no-npm",
     "--v8-flags=--max-old-space-size=128,--disallow-code-generation-from-strings," +
-    "--heap-growing-percent=200,--max-semi-space-size=4",
+    "--max-semi-space-size=4",
     "--no-remote",
     "--no-code-cache",
     "--quiet",
