@@ -108,6 +108,25 @@ function secondsSince(beganMs: number): number {
   return Math.round((performance.now() - beganMs) / 1000);
 }
 
+/** Files that run now. Each leads a group of processes, with the agents that its tests start. */
+const children = new Set<Deno.ChildProcess>();
+
+/** Ends the files and their agents before this run ends, whoever asks for that. */
+function endChildrenWithRun(): void {
+  for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+    Deno.addSignalListener(signal, () => {
+      for (const { pid } of children) {
+        try {
+          Deno.kill(-pid, "SIGTERM");
+        } catch {
+          // It has just ended.
+        }
+      }
+      Deno.exit(code);
+    });
+  }
+}
+
 /** Runs one file in a process of its own. */
 async function run(unit: Unit): Promise<Run> {
   if (unit.env === undefined) return { unit, cases: [skipped(unit)], seconds: 0 };
@@ -124,7 +143,10 @@ async function run(unit: Unit): Promise<Run> {
       env: { NO_COLOR: "1", ...unit.env },
       stdout: "piped",
       stderr: "inherit",
+      detached: true,
     }).spawn();
+    children.add(child);
+    void child.status.then(() => children.delete(child));
     const said = await follow(child, unit);
     const { code } = await child.status;
     // A file that does not load has none.
@@ -271,6 +293,7 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
   Deno.exitCode = failed.length > 0 ? 1 : 0;
 }
 
+endChildrenWithRun();
 const [kind] = Deno.args;
 const began = performance.now();
 const all = await testFiles(join(ROOT, "tests"));
