@@ -70,6 +70,22 @@ Deno.test("fetch-medium brings an artifact here, reports its progress, and reads
   });
 });
 
+Deno.test("fetch-medium refuses params that name no medium, and says what it found", async () => {
+  await withProvisioning(async ({ runWorkflow }) => {
+    const cases: readonly (readonly [params: JsonObject, found: string])[] = [
+      [{}, "missing"],
+      [{ media: null }, "null"],
+      [{ media: "install.iso" }, '"install.iso"'],
+      [{ media: 7 }, "7"],
+    ];
+    for (const [params, found] of cases) {
+      const { execution, chain_results: [result] } = await runWorkflow(BODY, params);
+      const words = `params.media is ${found}, expected an object that names it`;
+      assertEquals([execution, result?.error], ["failed", `Cannot fetch a medium: ${words}`]);
+    }
+  });
+});
+
 Deno.test("fetch-medium takes what no machine boots, and it is never placed", async () => {
   await withFetch(async (fetch, { host }) => {
     await Deno.writeTextFile(`${host.mediaDir}/disk.qcow2`, "QFI");

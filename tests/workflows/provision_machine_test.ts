@@ -1,7 +1,7 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { functionProblem } from "../../src/decoder/work/task_sources.ts";
-import { isJsonObject } from "../../src/domain/json.ts";
+import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { machineUuidOf } from "../capabilities/simulated_host.ts";
 import {
   assertConsole,
@@ -95,6 +95,37 @@ Deno.test("a job says that a CD behind three disks may not be read", async () =>
       return (await messagesOf(host, job)).some((message) => message.includes("BIOS"));
     };
     assertEquals([await warned(2, 1), await warned(3, 2)], [false, true]);
+  });
+});
+
+Deno.test("params of the wrong kind are refused before anything is made, naming the param and what was found", async () => {
+  const media = "an object that names the medium";
+  const cases: readonly (readonly [param: string, value: JsonValue | undefined, words: string])[] =
+    [
+      ["machine", undefined, "is missing, expected a description"],
+      ["machine", null, "is null, expected a description"],
+      ["machine", "kvm", 'is "kvm", expected a description'],
+      ["media", undefined, `is missing, expected ${media}`],
+      ["media", "install.iso", `is "install.iso", expected ${media}`],
+      ["boot", "network", 'is "network", expected "cd" or "disk"'],
+      ["boot", null, 'is null, expected "cd" or "disk"'],
+      ["boot", ["cd"], 'is ["cd"], expected "cd" or "disk"'],
+    ];
+  await withProvisioning(async ({ host, provision }) => {
+    const refusal = async (given: Record<string, JsonValue | undefined>) => {
+      const params = JSON.parse(JSON.stringify({ ...paramsFor(host, UUID), ...given }));
+      const job = await provision(params);
+      assertEquals(job.execution, "failed");
+      return job.chain_results.map(({ error }) => error);
+    };
+    for (const [param, value, words] of cases) {
+      const error = `Cannot provision a machine: params.${param} ${words}`;
+      assertEquals(await refusal({ [param]: value }), [error]);
+    }
+    const bhyve = { ...paramsFor(host, UUID, { brand: "bhyve" }), boot: "disk" };
+    const [error] = await refusal(bhyve);
+    assertStringIncludes(String(error), 'params.boot is "disk", expected "cd": bhyve boots only');
+    assertEquals(await host.vmadm.list(), []);
   });
 });
 
