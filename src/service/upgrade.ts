@@ -130,14 +130,15 @@ async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<Up
       if (stoppable) ran.push(...await runAll(tools.run, pauseCommands(manager)));
       database = await keepDatabase(stateDir, tools.now);
       older = await unmigrated(database, cutOff?.database ?? null);
-      if (!isSame) await writeNote(binary, { binary: sha256, database: older });
+      if (isSame) await Deno.rename(verified, binary);
+      else await writeNote(binary, { binary: sha256, database: older });
     } catch (error) {
       // A stop that was interrupted may still take place.
       await resumeService(tools.run, manager);
       throw error;
     }
     try {
-      await Deno.rename(verified, binary);
+      if (!isSame) await Deno.rename(verified, binary);
       ran.push(...await resumeService(tools.run, manager));
       await tools.ready();
     } catch (error) {

@@ -9,6 +9,7 @@ import { systemNow } from "../../src/domain/instant.ts";
 import { runCommand } from "../../src/host/program.ts";
 import type { Run } from "../../src/service/manager.ts";
 import { installService, uninstallService } from "../../src/service/installation.ts";
+import { VERIFIED } from "../../src/service/installed_files.ts";
 import { SERVICE_PATHS } from "../../src/service/manager.ts";
 import {
   installedManager,
@@ -169,6 +170,20 @@ Deno.test("a binary that was installed already is not replaced by an older one w
     const error = await assertRejects(() => upgradeService(request, tools), AgentError);
     assertStringIncludes(error.message, "it was installed already, and its agent is not ready");
     assertEquals(namesIn(binary), ["zonewright", "zonewright.previous"]);
+    assertEquals(await Deno.readTextFile(binary), programOf("2"));
+  }));
+
+Deno.test("when a binary that was installed already cannot be put in place again, its agent is started", () =>
+  withInstalled(async (installed) => {
+    const { request, tools, binary, asked } = installed;
+    await upgradeService(request, tools);
+    asked.length = 0;
+    const run: Run = async (name, args, options) => {
+      if (args[0] === "stop") await Deno.remove(`${binary}${VERIFIED}`);
+      return await tools.run(name, args, options);
+    };
+    await assertRejects(() => upgradeService(request, { ...tools, run }), Deno.errors.NotFound);
+    assertEquals(asked.at(-1), "systemctl restart zonewright.service");
     assertEquals(await Deno.readTextFile(binary), programOf("2"));
   }));
 
