@@ -29,7 +29,7 @@ import { type KeptReading, keptReading } from "../http/answer/cached_reading.ts"
 import type { JsonObject } from "../domain/json.ts";
 import type { SharedParts } from "./shared_parts.ts";
 import { STATS_WINDOWS } from "../domain/job/job.ts";
-import type { TaskRecord } from "../store/job_store.ts";
+import type { TaskRecord } from "../store/run_store.ts";
 
 /** Time for a write with its sync; a slower disk delays every caller. */
 const STORE_DEADLINE_MS = 5_000;

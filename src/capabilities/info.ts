@@ -7,7 +7,7 @@ import { type Instant, msBetween, type Now } from "../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue, kindOf } from "../domain/json.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Store } from "../store/store.ts";
-import { forgedName } from "../domain/job/job.ts";
+import { forgedName } from "../domain/job/log_line.ts";
 import type {
   Call,
   CapabilitiesOf,

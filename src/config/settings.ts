@@ -36,7 +36,7 @@ import { POLICY_TABLE } from "./policy.ts";
 import { CHECK_LEVELS, type CheckLevel } from "../domain/digest.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { Failpoint } from "../runtime/failpoint.ts";
-import { LOG_LEVELS, type LogLevel } from "../domain/job/job.ts";
+import { LOG_LEVELS, type LogLevel } from "../domain/job/log_line.ts";
 import { DAY_SECONDS, YEAR_SECONDS } from "../domain/instant.ts";
 import { PEER_SCOPES, type PeerScope } from "../domain/peer.ts";
 

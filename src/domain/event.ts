@@ -10,13 +10,12 @@ import type { HostUuid, JobUuid, MachineUuid } from "./id.ts";
 import { type Instant, ISO_8601 } from "./instant.ts";
 import { type Execution, EXECUTIONS, PHASES } from "./job/state.ts";
 import {
-  type JobLogLine,
   type JobSummary,
-  logLineOnWire,
   summaryOnWire,
   type SummaryTask,
   type SummaryView,
 } from "./job/summary.ts";
+import { type JobLogLine, logLineOnWire } from "./job/log_line.ts";
 import { isJsonObject, type JsonObject } from "./json.ts";
 
 /** What happened to a job. */

@@ -12,7 +12,8 @@ import {
   parseUuid,
   type WorkflowUuid,
 } from "../domain/id.ts";
-import { type Idempotency, type JobFields, type NewJob, placeOf } from "../domain/job/job.ts";
+import { type JobFields, type NewJob, placeOf } from "../domain/job/job.ts";
+import type { Idempotency } from "../domain/job/idempotency.ts";
 import { hostFields } from "../domain/job/wire.ts";
 import { canonicalJson, type JsonObject } from "../domain/json.ts";
 import type { MACHINE_STARTED } from "../domain/machine/shown.ts";

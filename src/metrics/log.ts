@@ -2,7 +2,7 @@
 // bunyan's JSON for SmartOS, whose logs are read with the viewer of that name. Lines go to standard
 // error, where journald and SMF collect them.
 
-import { LOG_LEVELS, type LogLevel } from "../domain/job/job.ts";
+import { LOG_LEVELS, type LogLevel } from "../domain/job/log_line.ts";
 import { jsonLine, withoutOrders } from "../domain/json.ts";
 import type { LeftOut, LogBudget } from "./log_output.ts";
 

@@ -9,7 +9,7 @@ import type { Incarnation } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 import { LOOK_MS_MAX } from "./next_jobs.ts";
-import type { Hold, RenewOutcome, RunnerLife } from "../store/job_store.ts";
+import type { Hold, RenewOutcome, RunnerLife } from "../store/run_store.ts";
 import type { Store } from "../store/store.ts";
 
 /**

@@ -6,7 +6,7 @@
 import { instantAfter } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { JobUuid } from "../domain/id.ts";
-import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
+import type { Claimed, NextDue, RunnerLife } from "../store/run_store.ts";
 import type { Store } from "../store/store.ts";
 
 /**

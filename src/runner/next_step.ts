@@ -14,7 +14,7 @@ import {
 import type { TaskEvent } from "../domain/job/state.ts";
 import { NOT_TAKEN } from "../domain/taking.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
-import type { AttemptRecord } from "../store/job_store.ts";
+import type { AttemptRecord } from "../store/run_store.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
 import { pause } from "../runtime/wait.ts";

@@ -18,7 +18,7 @@ import {
 import { afterTask, heldIn, isHeld, type Move, type TaskEvent } from "../domain/job/state.ts";
 import { type Task, taskName } from "../domain/job/workflow.ts";
 import { untilDone } from "../runtime/run.ts";
-import type { AttemptRecord, Hold, TaskRecord } from "../store/job_store.ts";
+import type { AttemptRecord, Hold, TaskRecord } from "../store/run_store.ts";
 import { type JobData, JobMemory } from "./job_view.ts";
 import {
   type AttemptDeps,

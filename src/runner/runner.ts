@@ -8,7 +8,7 @@ import type { Job } from "../domain/job/job.ts";
 import { Notifier } from "../runtime/notifier.ts";
 import { pause } from "../runtime/wait.ts";
 import type { JobNotice } from "../store/host_store.ts";
-import type { Claimed, RunnerLife } from "../store/job_store.ts";
+import type { Claimed, RunnerLife } from "../store/run_store.ts";
 import { Lease } from "./lease.ts";
 import { LOOK_MS_MAX, NextJobs, waitFor } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";

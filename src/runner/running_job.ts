@@ -10,7 +10,7 @@ import type { OwnerOf } from "../sandbox/process.ts";
 import type { GuestPool } from "../sandbox/pool.ts";
 import type { TaskRun } from "../sandbox/run_task.ts";
 import type { TaskContext, TaskPerform } from "../sandbox/task_calls.ts";
-import type { Hold } from "../store/job_store.ts";
+import type { Hold } from "../store/run_store.ts";
 import type { Store } from "../store/store.ts";
 
 /**

@@ -25,7 +25,7 @@ import {
 } from "../wall/task_limits.ts";
 import { SYSTEM_TIMERS, type Timers } from "../runtime/timers.ts";
 import { type MemoryBudget, openMemoryBudget, type Reservation } from "../domain/memory_budget.ts";
-import { LOG_LEVELS } from "../domain/job/job.ts";
+import { LOG_LEVELS } from "../domain/job/log_line.ts";
 
 const CHECKS_MAX = 64;
 const OUTCOMES = ["success", "failure", "signal"] as const;

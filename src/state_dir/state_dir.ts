@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type Incarnation, isUuid, type NewUuid, type RunnerId } from "../domain/id.ts";
 import { OTHERS, OWNER_ONLY_MODE } from "../runtime/regular_file.ts";
-import type { RunnerLife } from "../store/job_store.ts";
+import type { RunnerLife } from "../store/run_store.ts";
 import {
   copyDatabase,
   type DatabaseReport,

@@ -5,7 +5,8 @@ import type { JobUuid, MachineUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { Execution, Phase } from "../domain/job/state.ts";
-import type { JobLogLine, JobSummary, SummaryTask } from "../domain/job/summary.ts";
+import type { JobSummary, SummaryTask } from "../domain/job/summary.ts";
+import type { JobLogLine } from "../domain/job/log_line.ts";
 import { taskName } from "../domain/job/workflow.ts";
 
 /** The number of newest events that are kept, however fast events arrive. */

@@ -2,7 +2,8 @@
 
 import { AgentError, invalidArgument, type NamedRefusal, unreachable } from "../domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
-import { type Idempotency, IDEMPOTENCY_KEY, SERVER_PARAM } from "../domain/job/job.ts";
+import { SERVER_PARAM } from "../domain/job/job.ts";
+import { type Idempotency, IDEMPOTENCY_KEY } from "../domain/job/idempotency.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import type { RequestMemory } from "../domain/memory_budget.ts";
 import type {

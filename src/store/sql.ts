@@ -21,7 +21,8 @@ import {
   UNFINISHED,
 } from "../domain/job/state.ts";
 import { machineTarget } from "../domain/job/summary.ts";
-import type { CreateJobOutcome, JobStore, NextDue, TaskRecord } from "./job_store.ts";
+import type { CreateJobOutcome, JobStore } from "./job_store.ts";
+import type { NextDue, TaskRecord } from "./run_store.ts";
 
 /** The steps from one version of the schema to the next. */
 export interface SchemaSteps {

@@ -5,7 +5,7 @@ import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { FailedAttempt, Job } from "../domain/job/job.ts";
 import type { Phase } from "../domain/job/state.ts";
-import type { JobLogLine } from "../domain/job/summary.ts";
+import type { JobLogLine } from "../domain/job/log_line.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
 import type { EventStore } from "./event_store.ts";
@@ -15,7 +15,8 @@ import type { MachineClaimStore } from "./claim_store.ts";
 import type { MachineReportStore } from "./report_store.ts";
 import type { ImageStore } from "./image_store.ts";
 import type { MediaStore } from "./media_store.ts";
-import type { JobStore, NextDue } from "./job_store.ts";
+import type { JobStore } from "./job_store.ts";
+import type { NextDue } from "./run_store.ts";
 import type { StoredText, TextPage } from "./stored_text.ts";
 
 /**

@@ -7,7 +7,7 @@ import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { openCapabilities } from "../../src/capabilities/capabilities.ts";
 import type { CapabilityLimits } from "../../src/capabilities/capability.ts";
 import type { TaskContext, TaskPerform } from "../../src/sandbox/task_calls.ts";
-import { AGENT_PREFIX } from "../../src/domain/job/job.ts";
+import { AGENT_PREFIX } from "../../src/domain/job/log_line.ts";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";

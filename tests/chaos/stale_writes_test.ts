@@ -6,7 +6,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
-import type { RunnerLife } from "../../src/store/job_store.ts";
+import type { RunnerLife } from "../../src/store/run_store.ts";
 import { FREE } from "../store/place_suite.ts";
 import { LEASE, register } from "../store/host_suite.ts";
 import { fleetTests, HOSTS } from "../store/postgres_fleet.ts";

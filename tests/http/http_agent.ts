@@ -19,7 +19,7 @@ import { openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_files.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
-import type { Hold, TaskRecord } from "../../src/store/job_store.ts";
+import type { Hold, TaskRecord } from "../../src/store/run_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/media_jobs.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";

@@ -5,7 +5,7 @@ import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import type { AuditEntry } from "../../src/http/caller.ts";
+import { type AuditEntry, LOST_ACCESS } from "../../src/http/caller.ts";
 import type { HttpLimits } from "../../src/http/limits.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
@@ -30,7 +30,6 @@ import {
   objectOf,
   withHttpAgent,
 } from "./http_agent.ts";
-import { LOST_ACCESS } from "../../src/http/caller.ts";
 
 const MACHINE = uuidOf(1);
 const OTHER = uuidOf(2);

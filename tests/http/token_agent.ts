@@ -2,8 +2,7 @@
 
 import { type Token, type TokenScope, tokenText } from "../../src/domain/token.ts";
 import type { ServedAgent } from "../../src/http/served_agent.ts";
-import type { AuditEntry } from "../../src/http/caller.ts";
-import type { Access } from "../../src/http/caller.ts";
+import type { Access, AuditEntry } from "../../src/http/caller.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
 
 export const READ = tokenText(new Uint8Array(32).fill(1));

@@ -1,13 +1,13 @@
 // A runner on a clock that stands still until it is moved, whose tasks answer when they are told to.
 
-import type { Incarnation, JobUuid, RunnerId } from "../../src/domain/id.ts";
-import { randomUuid } from "../../src/domain/id.ts";
+import { type Incarnation, type JobUuid, randomUuid, type RunnerId } from "../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../src/domain/instant.ts";
 import { openLog } from "../../src/metrics/log.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { TaskOutcome, TaskRun } from "../../src/sandbox/run_task.ts";
-import type { JobStore, RunnerLife } from "../../src/store/job_store.ts";
+import type { JobStore } from "../../src/store/job_store.ts";
+import type { RunnerLife } from "../../src/store/run_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { T0 } from "../support/job.ts";

@@ -14,7 +14,7 @@ import {
   JSON_DEPTH_MAX,
   SIGNALS,
 } from "../../src/wall/protocol.ts";
-import { LOG_LEVELS } from "../../src/domain/job/job.ts";
+import { LOG_LEVELS } from "../../src/domain/job/log_line.ts";
 
 const MESSAGES = Deno.env.get("ZONEWRIGHT_CHAOS") === "full" ? 100_000 : 5000;
 /** A stream is many lines. */

@@ -6,7 +6,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { AttemptRecord } from "../../src/store/job_store.ts";
+import type { AttemptRecord } from "../../src/store/run_store.ts";
 import { jobOf, OTHER_RUNNER, resultOf, RUNNER, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, holdOf, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 import { at, beginAgain, lifeOf } from "../support/clocked_store.ts";

@@ -5,7 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { HostFacts } from "../../src/domain/host.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { RunnerLife } from "../../src/store/job_store.ts";
+import type { RunnerLife } from "../../src/store/run_store.ts";
 import type { RegisterOutcome } from "../../src/store/host_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { at, lifeOf } from "../support/clocked_store.ts";

@@ -5,7 +5,7 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
-import type { RunnerLife } from "../../src/store/job_store.ts";
+import type { RunnerLife } from "../../src/store/run_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
   jobOf,

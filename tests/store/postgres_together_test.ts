@@ -4,7 +4,8 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import type { Job } from "../../src/domain/job/job.ts";
-import type { JobOrder, OrderRules, TaskRecord } from "../../src/store/job_store.ts";
+import type { JobOrder, OrderRules } from "../../src/store/job_store.ts";
+import type { TaskRecord } from "../../src/store/run_store.ts";
 import { claimJobs } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { fleetTests, HOSTS, statementsOf } from "./postgres_fleet.ts";

@@ -3,13 +3,13 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { type Instant, msBetween } from "../../src/domain/instant.ts";
-import { type Job, type NewJob, phaseOf } from "../../src/domain/job/job.ts";
+import { type Job, type NewJob, phaseOf, STATS_WINDOWS } from "../../src/domain/job/job.ts";
 import { EXECUTIONS, isFinal, type TaskEvent } from "../../src/domain/job/state.ts";
-import { type ChangedJob, type Hold, type TaskRecord } from "../../src/store/job_store.ts";
+import type { ChangedJob } from "../../src/store/job_store.ts";
+import type { Hold, TaskRecord } from "../../src/store/run_store.ts";
 import type { JobStats, StatsWindow } from "../../src/store/stats.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, uuidOf } from "../support/job.ts";
-import { STATS_WINDOWS } from "../../src/domain/job/job.ts";
 import { at, claimJobs } from "../support/clocked_store.ts";
 
 /** Registers a test that is given an empty store. */

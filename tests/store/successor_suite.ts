@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job, NewJob } from "../../src/domain/job/job.ts";
-import type { TaskRecord } from "../../src/store/job_store.ts";
+import type { TaskRecord } from "../../src/store/run_store.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { create, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 import { claimJobs, dueOf } from "../support/clocked_store.ts";

@@ -4,7 +4,7 @@
 import type { Incarnation, RunnerId } from "../../src/domain/id.ts";
 import { type Instant, instantAfter, msBetween } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
-import type { RunnerLife } from "../../src/store/job_store.ts";
+import type { RunnerLife } from "../../src/store/run_store.ts";
 import { openSqliteStore, type SqliteOptions } from "../../src/store/sqlite/sqlite_store.ts";
 import type { SchemaSteps } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";

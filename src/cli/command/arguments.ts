@@ -3,7 +3,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { nearest, wordList } from "../../domain/near_word.ts";
-import { IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
+import { IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/idempotency.ts";
 
 /** Accepted as `--name VALUE`, `--name=VALUE` or by its letter; without a placeholder it takes no value. */
 export interface Flag {

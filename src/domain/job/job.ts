@@ -5,8 +5,7 @@
 // oncancel. `phase` says which of the three it is in. What tasks set on their job object is kept in
 // `props`, except for `params`, which has a column of its own.
 
-import { sha256Hex } from "../digest.ts";
-import { invalidArgument, unreachable } from "../error.ts";
+import { unreachable } from "../error.ts";
 import {
   type HostUuid,
   isUuid,
@@ -36,8 +35,9 @@ import {
   whole,
   wordOf,
 } from "../description/answer.ts";
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { maskedJson } from "../masking.ts";
+import type { Idempotency } from "./idempotency.ts";
 import { ANY_HOST, DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
 /** The outcome of one task. Only tasks that ran have an entry. @see document 2, Job */
@@ -303,41 +303,6 @@ export type JobFields = Omit<NewJob, "workflow">;
 /** The age groups of GET /stats, oldest first. They do not overlap; a job's `created_at` decides. */
 export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;
 
-/** The header of a request that may be repeated. */
-export const IDEMPOTENCY_KEY = "Idempotency-Key";
-/** What the header may contain: visible ASCII without spaces. */
-export const IDEMPOTENCY_KEY_TEXT: RegExp = /^[\x21-\x7e]{1,255}$/;
-
-/** Distinguishes a repeated request from a new one. */
-export interface Idempotency {
-  readonly key: string;
-  /** Lower-case hex SHA-256 of the canonical request. */
-  readonly request_sha256: string;
-}
-
-/** The header of an answer that repeats an earlier one; its value is `true`. */
-export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
-
-/**
- * The key and digest by which a repeated request is recognized. A caller that does not know whether its request
- * arrived sends it again with the same key, and gets the job of the first one.
- * @param key the value of the header
- * @param request the request as a value; the order of its keys does not count
- * @throws {AgentError} `invalid_argument` naming the header
- */
-export async function idempotencyOf(
-  key: string,
-  request: JsonValue,
-): Promise<Idempotency> {
-  if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
-    const message =
-      `Cannot read ${IDEMPOTENCY_KEY}: expected 1 to 255 visible ASCII characters, without blanks`;
-    throw invalidArgument(IDEMPOTENCY_KEY, message);
-  }
-  const bytes = new TextEncoder().encode(canonicalJson(request));
-  return { key, request_sha256: await sha256Hex(bytes) };
-}
-
 /** Seconds that the chain of a job may run. */
 export function timeoutOf(workflow: Workflow): number {
   return workflow.timeout ?? DEFAULT_TIMEOUT_SECONDS;
@@ -377,18 +342,4 @@ export function jobAfter(
     execution: executionOf(move.to),
     phase: move.phase,
   };
-}
-
-/** Log levels of jobs and of the agent, the least important first. */
-export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
-/** A level of a log: less important lines are left out. */
-export type LogLevel = typeof LOG_LEVELS[number];
-
-/** Prefix of info fields that only the agent writes, and of the tag on its machines. */
-export const AGENT_PREFIX = "zonewright_";
-
-/** The first name that would make a caller's entry look like the agent's; undefined if there is none. */
-export function forgedName(entry: JsonValue): string | undefined {
-  if (!isJsonObject(entry)) return undefined;
-  return Object.keys(entry).find((name) => name.startsWith(AGENT_PREFIX));
 }

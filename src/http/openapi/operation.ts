@@ -6,7 +6,7 @@ import { type Shape, TEXT } from "../../domain/description/answer.ts";
 import type { Fields } from "../../domain/description/object.ts";
 import type { Description } from "../../domain/description/description.ts";
 import { about, named } from "../../domain/description/value.ts";
-import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
+import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/idempotency.ts";
 import { cancelRequest, jobRequest, resumeRequest } from "../../domain/job/request.ts";
 import { workflowRequest } from "../../domain/job/workflow.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";

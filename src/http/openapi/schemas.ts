@@ -3,7 +3,8 @@
 import { type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { FAILED_ATTEMPT, TASK_RESULT } from "../../domain/job/job.ts";
-import { LOG_LINE, SUMMARY, SUMMARY_TASK } from "../../domain/job/summary.ts";
+import { SUMMARY, SUMMARY_TASK } from "../../domain/job/summary.ts";
+import { LOG_LINE } from "../../domain/job/log_line.ts";
 import { EXECUTION, JOB as JOB_SHAPE } from "../../domain/job/wire.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import {

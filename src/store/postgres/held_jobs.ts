@@ -6,7 +6,7 @@ import { type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.
 import { isFree, type Job, jobAfter } from "../../domain/job/job.ts";
 import { afterTask, heldIn, isClaimable, isHeld } from "../../domain/job/state.ts";
 import { valueWeight } from "../../domain/json.ts";
-import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
+import type { AttemptRecord, Hold, TaskRecord } from "../run_store.ts";
 import type { MachineClaim } from "../claim_store.ts";
 
 /** Bytes of a job that is kept as a whole. Of a larger job only the claim is kept, to save memory for running jobs. */

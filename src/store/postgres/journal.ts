@@ -13,7 +13,7 @@ import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
+import type { AttemptRecord, Hold, TaskRecord } from "../run_store.ts";
 import type { MachineClaim } from "../claim_store.ts";
 import type { JournalRow, JournalStore, Store } from "../store.ts";
 import type { UnwrittenHold } from "./job/host_lost.ts";

@@ -4,7 +4,8 @@
 
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { ImageStore } from "../image_store.ts";
-import type { JobStore, NextDue } from "../job_store.ts";
+import type { JobStore } from "../job_store.ts";
+import type { NextDue } from "../run_store.ts";
 import type { CallbackStore, IndexStore, InfoStore, LocalStore, WorkflowStore } from "../store.ts";
 import {
   deleteCallback,

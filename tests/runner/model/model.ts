@@ -9,7 +9,7 @@ import type { NewJob } from "../../../src/domain/job/job.ts";
 import { isFinal, type Phase } from "../../../src/domain/job/state.ts";
 import { type Task, taskName } from "../../../src/domain/job/workflow.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
-import type { AttemptRecord, Hold, TaskRecord } from "../../../src/store/job_store.ts";
+import type { AttemptRecord, Hold, TaskRecord } from "../../../src/store/run_store.ts";
 import {
   bodyIsNext,
   isInterrupted,

@@ -9,7 +9,7 @@ import {
 } from "../../../domain/description/description.ts";
 import { about, anything } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
-import { AGENT_PREFIX } from "../../../domain/job/job.ts";
+import { AGENT_PREFIX } from "../../../domain/job/log_line.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import type { HttpLimits } from "../../limits.ts";

@@ -19,7 +19,7 @@ import { PARAM_LOOKED_AT_MAX } from "../../../store/limits.ts";
 import type { JobFilter, JobOrder } from "../../../store/job_store.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
-import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";
+import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/idempotency.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
 import { askedBy, readJson, smallBody, wholeBody } from "../../request/body.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";

@@ -29,8 +29,6 @@ import { invalidArgument } from "../../../domain/error.ts";
 import { jsonProblem } from "../../../domain/json_problem.ts";
 import { attemptOnWire, FAILED_ATTEMPT } from "../../../domain/job/job.ts";
 import {
-  LOG_LINE,
-  logLineOnWire,
   SUMMARY,
   SUMMARY_FIELDS,
   SUMMARY_ORDERS,
@@ -39,6 +37,7 @@ import {
   type SummaryPlace,
   type SummaryView,
 } from "../../../domain/job/summary.ts";
+import { LOG_LINE, logLineOnWire } from "../../../domain/job/log_line.ts";
 import { byExecution, type Execution } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import { HEAP_BYTES_MAX } from "../../../domain/json.ts";

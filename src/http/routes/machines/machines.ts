@@ -37,7 +37,7 @@ import { postTicket } from "./console_ticket.ts";
 import { openMachineReading, placeOfJob } from "../../../machines/listing.ts";
 import { historyOf } from "../../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../../machines/machine_jobs.ts";
-import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";
+import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/idempotency.ts";
 import { MACHINE_FIELDS } from "../../../domain/machine/shown.ts";
 import { BRANDS } from "../../../domain/policy.ts";
 

@@ -4,7 +4,7 @@
 import { dueFrom } from "../../sql.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import type { NextDue } from "../../job_store.ts";
+import type { NextDue } from "../../run_store.ts";
 import type { CallbackStore, DueCallback } from "../../store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
 import { callbackNotice } from "../notices.ts";

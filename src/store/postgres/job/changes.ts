@@ -21,7 +21,8 @@ import {
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import { type ReadySuccessor, type RecordedRow, standingOf, taskEnd } from "../../sql.ts";
 import { valueWeight } from "../../../domain/json.ts";
-import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
+import type { ChangedJob, ChangeOutcome } from "../../job_store.ts";
+import type { Hold, TaskRecord } from "../../run_store.ts";
 import type { NoHost } from "../../host_store.ts";
 import type { Showing } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";

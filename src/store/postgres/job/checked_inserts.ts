@@ -2,7 +2,8 @@
 // keeps two agents from checking conflicting locks and targets at the same time.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
+import type { NewJob } from "../../../domain/job/job.ts";
+import type { Idempotency } from "../../../domain/job/idempotency.ts";
 import { HOLDS_TARGET } from "../../sql.ts";
 import {
   FREE,

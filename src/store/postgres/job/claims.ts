@@ -8,7 +8,7 @@ import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import { CLAIM_BYTES } from "../../limits.ts";
 import { dueFrom, type ReadyRow, standingOf } from "../../sql.ts";
-import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
+import type { Claimed, NextDue, RunnerLife } from "../../run_store.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";

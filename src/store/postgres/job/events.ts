@@ -2,7 +2,8 @@
 
 import type { EventKind, OwnEvent } from "../../../domain/event.ts";
 import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
-import { type JobLogLine, machineTarget } from "../../../domain/job/summary.ts";
+import { machineTarget } from "../../../domain/job/summary.ts";
+import type { JobLogLine } from "../../../domain/job/log_line.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import {
   EVENT_COLUMNS,

@@ -7,7 +7,7 @@ import { type Instant, notBefore } from "../../../domain/instant.ts";
 import { errorLine, HOST_LOST, type Job, phaseOf } from "../../../domain/job/job.ts";
 import { isAtRest, moveOf } from "../../../domain/job/state.ts";
 import { taskName } from "../../../domain/job/workflow.ts";
-import type { Hold } from "../../job_store.ts";
+import type { Hold } from "../../run_store.ts";
 import { standingOf } from "../../sql.ts";
 import type { Transaction } from "../connection.ts";
 import { insertCallback } from "./callbacks.ts";

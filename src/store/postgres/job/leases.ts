@@ -9,7 +9,7 @@ import type { Job } from "../../../domain/job/job.ts";
 import { type Execution, heldIn, moveOf } from "../../../domain/job/state.ts";
 import { CLAIM_BYTES } from "../../limits.ts";
 import { type LeaseRow, standingOf } from "../../sql.ts";
-import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
+import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../run_store.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
 import { insertEvent } from "./events.ts";

@@ -21,7 +21,7 @@ import { type Instant, instantAfter, MS_PER_SECOND } from "../../../domain/insta
 import type { JsonObject } from "../../../domain/json.ts";
 import { wholeText } from "../large_text.ts";
 import { ATTEMPTS_KEPT, type FailedAttempt } from "../../../domain/job/job.ts";
-import type { AttemptRecord } from "../../job_store.ts";
+import type { AttemptRecord } from "../../run_store.ts";
 import type { BoundValue } from "../server.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
 

@@ -4,7 +4,8 @@
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import type { Pace } from "../../limits.ts";
-import type { JobStore, RunnerLife, TaskRecord } from "../../job_store.ts";
+import type { JobStore } from "../../job_store.ts";
+import type { RunnerLife, TaskRecord } from "../../run_store.ts";
 import type { SharedDatabase, Transaction, WriteKind } from "../connection.ts";
 import { isBadData } from "../errors.ts";
 import { type ByLife, type ColumnTypes, tableOf, Values } from "../statements.ts";

@@ -2,7 +2,7 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import type { NextDue } from "../../job_store.ts";
+import type { NextDue } from "../../run_store.ts";
 import type { DueCallback } from "../../store.ts";
 import { dueFrom, JOB_COLUMNS, type JobRow } from "../../sql.ts";
 import type { Connection } from "../connection.ts";

@@ -17,7 +17,8 @@ import {
   type Move,
   moveOf,
 } from "../../../domain/job/state.ts";
-import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
+import type { ChangedJob, ChangeOutcome } from "../../job_store.ts";
+import type { Hold, TaskRecord } from "../../run_store.ts";
 import {
   type ReadySuccessor,
   type RecordedRow,

@@ -6,7 +6,7 @@ import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { type Job, phaseOf } from "../../../domain/job/job.ts";
 import { executionOf, moveOf, type Standing, startsAfter } from "../../../domain/job/state.ts";
-import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
+import type { Claimed, NextDue, RunnerLife } from "../../run_store.ts";
 import { CLAIM_BYTES } from "../../limits.ts";
 import { dueFrom, JOB_COLUMNS, type JobRow, type ReadyRow, standingOf } from "../../sql.ts";
 import { fitting } from "../../stored_text.ts";

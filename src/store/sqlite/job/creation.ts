@@ -4,7 +4,8 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant, Now } from "../../../domain/instant.ts";
-import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
+import type { NewJob } from "../../../domain/job/job.ts";
+import type { Idempotency } from "../../../domain/job/idempotency.ts";
 import { decide } from "../../../domain/job/state.ts";
 import type { JsonValue } from "../../../domain/json.ts";
 import type {
@@ -15,8 +16,8 @@ import type {
   OrderRules,
   PlaceJobOutcome,
   RetryOutcome,
-  TaskRecord,
 } from "../../job_store.ts";
+import type { TaskRecord } from "../../run_store.ts";
 import type { Pace } from "../../limits.ts";
 import { HOLDS_TARGET, type JobCreation, standingOf, type StateRow } from "../../sql.ts";
 import {

@@ -3,7 +3,7 @@
 import type { EventKind, OwnEvent } from "../../../domain/event.ts";
 import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
-import type { JobLogLine } from "../../../domain/job/summary.ts";
+import type { JobLogLine } from "../../../domain/job/log_line.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import {
   EVENT_COLUMNS,

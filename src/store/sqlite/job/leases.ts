@@ -5,7 +5,7 @@ import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
 import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { heldIn, moveOf } from "../../../domain/job/state.ts";
-import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
+import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../run_store.ts";
 import { CLAIM_BYTES } from "../../limits.ts";
 import { JOB_COLUMNS, type JobRow, type LeaseRow, standingOf, type StateRow } from "../../sql.ts";
 import { fitting } from "../../stored_text.ts";

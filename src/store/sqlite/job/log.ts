@@ -23,7 +23,7 @@ import { type Instant, instantAfter, MS_PER_SECOND } from "../../../domain/insta
 import type { JsonObject } from "../../../domain/json.ts";
 import { textAt } from "../text_parts.ts";
 import { ATTEMPTS_KEPT, type FailedAttempt } from "../../../domain/job/job.ts";
-import type { AttemptRecord } from "../../job_store.ts";
+import type { AttemptRecord } from "../../run_store.ts";
 import { changingJob } from "./texts.ts";
 import { traceAttempt } from "./traces.ts";
 

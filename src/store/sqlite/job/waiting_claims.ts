@@ -9,7 +9,7 @@ import type { JobUuid } from "../../../domain/id.ts";
 import type { Now } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { SYSTEM_TIMERS, type Timers } from "../../../runtime/timers.ts";
-import type { Hold, RunnerLife } from "../../job_store.ts";
+import type { Hold, RunnerLife } from "../../run_store.ts";
 import type { Connection } from "../connection.ts";
 import { GATHER_MS } from "../group_commit.ts";
 import { GATHERED_MIN } from "../../limits.ts";
