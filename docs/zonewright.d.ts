@@ -120,7 +120,7 @@ declare namespace Zonewright {
     /** ISO 8601 in UTC, like all times. */
     readonly started_at: string;
     readonly finished_at: string;
-    /** Executions of the body. */
+    /** Executions of the body, without those that ended with the agent. */
     readonly attempts: number;
   }
 

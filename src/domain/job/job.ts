@@ -54,7 +54,10 @@ export const TASK_RESULT = whole("The outcome of one task. Only tasks that ran h
   name: { ...TEXT, description: "The task's name, or its uuid if it has none." },
   started_at: INSTANT,
   finished_at: INSTANT,
-  attempts: { ...COUNT, description: "Executions of the body." },
+  attempts: {
+    ...COUNT,
+    description: "Executions of the body, without those that ended with the agent.",
+  },
 });
 /** One entry of `chain_results` or `onerror_results`. @see document 2, Job */
 export type TaskResult = ShapeOf<typeof TASK_RESULT>;
