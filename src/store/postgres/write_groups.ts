@@ -7,10 +7,11 @@ const WRITES_MAX = 100;
 /** Bytes of writes that share statements; a single write may be larger. */
 export const TOGETHER_BYTES = 1024 * 1024;
 /**
- * How long patient writes wait for others, milliseconds. A commit costs agent and server about as much as ten of the
- * writes in it. No wait for other writes is longer.
+ * How long patient writes wait for others, milliseconds: so many times as long as the latest commit took, within these
+ * bounds. A commit costs agent and server about as much as ten of the writes in it, and more writes come while it waits
+ * longer: on processors that many agents share, each of them ends few jobs in the least time.
  */
-const GATHER_MS = 50;
+const GATHER_MS = { least: 50, commits: 16, most: 250 } as const;
 /** With this many writes, a commit does not wait for callers that were just answered. */
 const CROWD = 16;
 
@@ -31,6 +32,8 @@ export class WaitingWrites<Write extends GroupedWrite> {
   readonly #writes: Write[] = [];
   /** Whether one of them must not wait for others. */
   #prompt = false;
+  /** How long patient writes wait, milliseconds. */
+  #patienceMs: number = GATHER_MS.least;
   /** Ends the current wait for more writes. */
   #gathered: (() => void) | undefined;
   /** How many writers are expected to write again after the latest commit, and until when, by performance.now(). */
@@ -60,18 +63,20 @@ export class WaitingWrites<Write extends GroupedWrite> {
   /**
    * Notes a commit whose callers are about to be answered. Many callers write again as soon as they are answered, so
    * the next transaction waits for them: otherwise the first one back would get a commit of its own, and so would each
-   * of the others where several agents share a server. The wait is as long as the commit took and at most GATHER_MS,
-   * since a commit that a lock or a standby has held up says nothing about how soon callers return.
+   * of the others where several agents share a server. The wait is as long as the commit took and at most
+   * GATHER_MS.least, since a commit that a lock or a standby has held up says nothing about how soon callers return.
    * @param ms duration of the commit
    */
   committed(writes: number, ms: number): void {
     this.#expected = Math.min(writes + this.#writes.length, CROWD);
-    this.#expectedUntilMs = performance.now() + Math.min(ms, GATHER_MS);
+    this.#expectedUntilMs = performance.now() + Math.min(ms, GATHER_MS.least);
+    const { least, commits, most } = GATHER_MS;
+    this.#patienceMs = Math.min(Math.max(least, commits * ms), most);
   }
 
   /** Takes the writes of the next transaction, once enough have gathered. */
   async next(): Promise<Write[]> {
-    if (!this.#prompt) await this.#gather(GATHER_MS);
+    if (!this.#prompt) await this.#gather(this.#patienceMs);
     const leftMs = this.#expectedUntilMs - performance.now();
     if (this.#prompt && !this.#isCrowd() && leftMs > 0) await this.#gather(leftMs);
     const batch = this.#writes.splice(0, WRITES_MAX);
