@@ -16,9 +16,9 @@ import type { Store } from "../store/store.ts";
 const AHEAD = { least: 8, times: 2, most: 64 } as const;
 /**
  * How long such a job counts as ready, milliseconds: enough to start the most that are read where four agents share two
- * processors. hold() refuses those that no longer are.
+ * processors with other work. hold() refuses those that no longer are.
  */
-const AHEAD_MS = 250;
+const AHEAD_MS = 500;
 /** Milliseconds for which "no other job is ready" is trusted, because the notice of a new job may have been lost. */
 const KNOWN_MS = 1_000;
 

@@ -46,7 +46,7 @@ fleetTest(
     ]);
     assertEquals(await one.jobs.hold(lifeOf(ONE), second.ready), uuidsOf([3, 4]));
     await one.jobs.cancel(uuidOf<JobUuid>(5));
-    nowMs = 300;
+    nowMs = 600;
     const third = await next.take(4, new Set(uuidsOf([1])));
     assertEquals(third.ready.map(({ uuid }) => uuid), uuidsOf([2]));
   },
