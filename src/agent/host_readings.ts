@@ -33,12 +33,8 @@ import { openSelfDescription, type Reloads } from "./settings_in_force.ts";
 import { guestsCheck } from "./walls.ts";
 import { hostName } from "./host.ts";
 import { diskLook, type EmitHost, wallsLook, watchHost } from "./watches.ts";
-import {
-  type MachineList,
-  monitoringRoutes,
-  openAgentReadiness,
-  openMachineList,
-} from "./monitoring.ts";
+import { monitoringRoutes } from "./monitoring.ts";
+import { type MachineList, openAgentReadiness, openMachineList } from "./readiness.ts";
 
 const DEADLINE_MS = 5_000;
 const ROOM_KEEP_MS = 5_000;

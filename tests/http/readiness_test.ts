@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import type { Admission } from "../../src/domain/host.ts";
-import { openAgentReadiness, openMachineList } from "../../src/agent/monitoring.ts";
+import { openAgentReadiness, openMachineList } from "../../src/agent/readiness.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import {
   openReadiness,
