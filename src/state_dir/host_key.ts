@@ -4,8 +4,8 @@
 import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { KEY_ALGORITHM } from "../domain/peer.ts";
-import { OTHERS } from "../runtime/regular_file.ts";
 import { readOwnFile, replaceOwnFile } from "./own_file.ts";
+import { refuseOpen } from "./secret_file.ts";
 
 /** The name of the file in the state folder. */
 const HOST_KEY_NAME = "host.key";
@@ -30,11 +30,7 @@ export async function openHostKey(stateDir: string): Promise<HostKey> {
     await replaceOwnFile(path, `${text}\n`);
     return await keyOf(text);
   }
-  if ((found.mode & OTHERS) !== 0) {
-    const shown = (found.mode & 0o777).toString(8).padStart(4, "0");
-    const message = `Cannot use ${path}: its mode is ${shown}: expected 0600`;
-    throw new AgentError("forbidden", message);
-  }
+  refuseOpen(path, found.mode);
   try {
     return await keyOf(found.text);
   } catch (cause) {
