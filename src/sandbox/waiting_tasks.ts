@@ -24,12 +24,12 @@ export class GuestQueue {
    * @throws {AgentError} `aborted` when the signal fires, or the error passed to `refuse`
    */
   wait(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess> {
-    if (signal.aborted) return Promise.reject(abortedError());
+    if (signal.aborted) return Promise.reject(taskAborted());
     return new Promise((resolve, reject) => {
       const leave = () => {
         const at = this.#waiters.indexOf(waiter);
         if (at !== -1) this.#waiters.splice(at, 1);
-        reject(abortedError());
+        reject(taskAborted());
       };
       const waiter: WaitingTask = {
         owner,
@@ -71,7 +71,7 @@ export class GuestQueue {
   }
 }
 
-function abortedError(): AgentError {
+function taskAborted(): AgentError {
   return new AgentError("aborted", "Cannot get a guest: the task was aborted");
 }
 

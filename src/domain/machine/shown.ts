@@ -141,12 +141,12 @@ export const DETAIL_PROPERTIES: readonly string[] = [
 export function shownProperties(described: (name: string) => JsonValue) {
   const created = described("create_timestamp");
   return {
-    alias: textOf(described("alias")),
-    brand: textOf(described("brand")),
+    alias: textOrNull(described("alias")),
+    brand: textOrNull(described("brand")),
     ram: numberOf(described("ram")),
     vcpus: numberOf(described("vcpus")),
     created_at: typeof created === "string" ? instantOf(created) ?? null : null,
-    owner_uuid: textOf(described("owner_uuid")),
+    owner_uuid: textOrNull(described("owner_uuid")),
     disks: objectsIn(described("disks")).map(shownDisk),
     nics: objectsIn(described("nics")).map(shownNic),
   };
@@ -205,9 +205,9 @@ function picked(object: JsonObject, names: readonly string[]): JsonObject {
 
 function shownDisk({ path, media, model, size, boot }: JsonObject): ShapeOf<typeof MACHINE_DISK> {
   return {
-    path: textOf(path),
-    media: textOf(media),
-    model: textOf(model),
+    path: textOrNull(path),
+    media: textOrNull(media),
+    model: textOrNull(model),
     size: numberOf(size),
     boot: flagOf(boot),
   };
@@ -215,19 +215,19 @@ function shownDisk({ path, media, model, size, boot }: JsonObject): ShapeOf<type
 
 function shownNic(nic: JsonObject): ShapeOf<typeof MACHINE_NIC> {
   return {
-    interface: textOf(nic.interface),
-    mac: textOf(nic.mac),
-    nic_tag: textOf(nic.nic_tag),
+    interface: textOrNull(nic.interface),
+    mac: textOrNull(nic.mac),
+    nic_tag: textOrNull(nic.nic_tag),
     vlan_id: numberOf(nic.vlan_id),
-    model: textOf(nic.model),
-    gateway: textOf(nic.gateway),
+    model: textOrNull(nic.model),
+    gateway: textOrNull(nic.gateway),
     primary: flagOf(nic.primary),
     ips: addressesOf(nic),
   };
 }
 
 /** The text, or null for a value of another type. */
-export function textOf(value: JsonValue | undefined): string | null {
+export function textOrNull(value: JsonValue | undefined): string | null {
   return typeof value === "string" ? value : null;
 }
 

@@ -8,7 +8,8 @@ import { sizeText } from "../../domain/host.ts";
 import { absent, OTHERS, OWNER_ONLY_MODE, STICKY } from "../../runtime/regular_file.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 
-const OTHERS_WRITE = 0o002;
+/** The right of every user of the host to write. */
+const ANYONE_WRITES = 0o002;
 const FOLDER_MODE = 0o700;
 /** All that chmod(2) sets. */
 const MODE_BITS = 0o7777;
@@ -164,7 +165,7 @@ export function mediaFoldersCheck(folders: readonly string[]): HealthCheck {
         if (found === undefined) wrong.push(`${folder} is missing`);
         else if (!found.isDirectory) wrong.push(`${folder} is not a folder`);
         else if (!await canList(folder)) wrong.push(`${folder} cannot be read`);
-        else if (((found.mode ?? 0) & OTHERS_WRITE) !== 0) {
+        else if (((found.mode ?? 0) & ANYONE_WRITES) !== 0) {
           wrong.push(`anyone may write in ${folder}`);
         }
       }
@@ -192,7 +193,7 @@ export function keysCheck(folder: string | null): HealthCheck {
       } catch (error) {
         return { outcome: "fail", detail: messageOf(error) };
       }
-      if ((((await statOf(folder))?.mode ?? 0) & OTHERS_WRITE) !== 0) {
+      if ((((await statOf(folder))?.mode ?? 0) & ANYONE_WRITES) !== 0) {
         const detail = `anyone may write in ${folder}, and so be trusted`;
         return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
       }
@@ -229,7 +230,7 @@ export function configFileCheck(path: string, named: boolean): HealthCheck {
       }
       const folder = dirname(path);
       const around = (await statOf(folder))?.mode ?? 0;
-      if ((around & OTHERS_WRITE) !== 0 && (around & STICKY) === 0) {
+      if ((around & ANYONE_WRITES) !== 0 && (around & STICKY) === 0) {
         const detail = `anyone may replace ${path}`;
         return { outcome: "fail", detail, fix: `chmod o-w ${folder}` };
       }

@@ -19,7 +19,7 @@ import {
   callersError,
   ConnectionBroken,
   databaseAway,
-  isRetryable,
+  maySucceedAgain,
   overloaded,
   storeClosed,
   wrongSetting,
@@ -279,7 +279,7 @@ export class SharedDatabase {
         return write.resolve(write.value);
       } catch (error) {
         const late = performance.now() >= write.deadlineMs;
-        if (isRetryable(error) && write.conflicts < CONFLICT_RETRIES_MAX && !late) {
+        if (maySucceedAgain(error) && write.conflicts < CONFLICT_RETRIES_MAX && !late) {
           write.conflicts += 1;
           // Other writes go first, because this one may have to wait for the same lock again.
           if (leads || this.#pending.length > 0) return this.#pending.add(write);

@@ -23,7 +23,7 @@ export class RowChanged extends Error {}
 export class ConnectionBroken extends Error {}
 
 /** Whether the same transaction may succeed when it is run again. */
-export function isRetryable(error: unknown): boolean {
+export function maySucceedAgain(error: unknown): boolean {
   const state = sqlStateOf(error) ?? "";
   return error instanceof RowChanged || LOCK_CONFLICTS.has(state) || CONSTRAINT_RACES.has(state);
 }

@@ -3,7 +3,7 @@
 import type { HostUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { textOf } from "../../domain/machine/shown.ts";
+import { textOrNull } from "../../domain/machine/shown.ts";
 import type { MachineFilter, MachinePage } from "../machine_store.ts";
 import type { MachineReport, MachineReportStore, ReportedMachines } from "../report_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
@@ -62,7 +62,7 @@ async function upsertReported(
     machines.map(({ uuid }) => String(uuid)),
     machines.map((machine) => JSON.stringify(machine)),
     ...["state", "brand", "alias"].map((name) =>
-      machines.map((machine) => textOf(machine[name])?.replaceAll("\0", "\ufffd") ?? null)
+      machines.map((machine) => textOrNull(machine[name])?.replaceAll("\0", "\ufffd") ?? null)
     ),
   );
 }

@@ -8,7 +8,7 @@ import { AgentError } from "../../domain/error.ts";
 import { latestOf, type SchemaSteps } from "../sql.ts";
 import { grantRoles, type StoreRoles } from "./roles.ts";
 import { SCHEMA } from "./schema.ts";
-import { callersError, databaseAway, isRetryable, sqlStateOf } from "./errors.ts";
+import { callersError, databaseAway, maySucceedAgain, sqlStateOf } from "./errors.ts";
 import { openSession, type ServerOptions, type ServerSession } from "./server.ts";
 
 /** The steps of this program. */
@@ -61,7 +61,7 @@ export async function migrateSharedDatabase(
       } catch (error) {
         if (session.broken) throw databaseAway(error);
         await session.query("ROLLBACK");
-        if (!isRetryable(error) || tries >= TRIES_MAX) throw callersError(error);
+        if (!maySucceedAgain(error) || tries >= TRIES_MAX) throw callersError(error);
       }
     }
   } finally {
@@ -95,7 +95,7 @@ async function migrateOnce(
 /** Takes the lock until the end of the transaction. */
 async function lockMigrations(session: ServerSession): Promise<void> {
   await session.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`).catch((error: unknown) => {
-    if (!isRetryable(error)) throw error;
+    if (!maySucceedAgain(error)) throw error;
     const words = "another migration runs";
     throw new AgentError("conflict", `Cannot migrate the database: ${words}`, { cause: error });
   });

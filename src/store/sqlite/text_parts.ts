@@ -60,7 +60,7 @@ export function textAt(
   place: TextPlace,
   secrets: string | null = null,
 ): StoredText {
-  if (place.bytes > PART_BYTES) return textOf([partAt(db, place)], secrets);
+  if (place.bytes > PART_BYTES) return textOfParts([partAt(db, place)], secrets);
   const { sql, from, values } = place;
   const row = db.row<{ text: Uint8Array }>(
     `SELECT CAST(${sql} AS BLOB) AS text FROM ${from}`,
@@ -71,7 +71,7 @@ export function textAt(
 }
 
 /** A text made of parts; small ones are joined. */
-export function textOf(
+export function textOfParts(
   parts: readonly (TextPart | string)[],
   secrets: string | null = null,
 ): StoredText {

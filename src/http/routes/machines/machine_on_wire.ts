@@ -3,7 +3,7 @@
 import type { Context } from "hono";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
-import { type ShownMachine, shownProperties, textOf } from "../../../domain/machine/shown.ts";
+import { type ShownMachine, shownProperties, textOrNull } from "../../../domain/machine/shown.ts";
 import { MASK } from "../../../domain/masking.ts";
 import { ABSENT, type ListedMachine } from "../../../machines/listing.ts";
 import type { MachineJob } from "../../../store/machine_store.ts";
@@ -27,8 +27,8 @@ export function machineOnWire(
     host: place?.name ?? null,
     host_uuid: place?.host ?? null,
     age_seconds: typeof place?.ageMs === "number" ? Math.round(place.ageMs / 1000) : null,
-    state: textOf(machine?.state) ?? ABSENT,
-    zone_state: textOf(machine?.zone_state),
+    state: textOrNull(machine?.state) ?? ABSENT,
+    zone_state: textOrNull(machine?.zone_state),
     ...shownProperties((name) => fieldOf(machine, job, name)),
     media: isJsonObject(asked) ? asked : null,
     medium: media[0] ?? null,

@@ -29,7 +29,7 @@ import type { Job } from "../../../domain/job/job.ts";
 import { notBefore } from "../../../domain/instant.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import { listRows } from "./lists.ts";
-import { partAt, textOf } from "../text_parts.ts";
+import { partAt, textOfParts } from "../text_parts.ts";
 
 /** Largest job, bytes, whose text is made in one go. */
 const SMALL_BYTES = 16 * 1024;
@@ -230,7 +230,7 @@ export function createdText(
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
   // The request was sent before its job was written: with that time, a ready job would look delayed.
   const shown = jobOnWire(job, wording, notBefore(job.created_at, now), ownHost(db));
-  return textOf([JSON.stringify(shown)], secrets);
+  return textOfParts([JSON.stringify(shown)], secrets);
 }
 
 /** Approximate bytes of a job. */
@@ -299,7 +299,7 @@ function largeText(db: Connection, id: number, showing: Showing): StoredText | u
     const from = `${JOBS} WHERE j.id = ?`;
     return [partAt(db, { row: jobRow(id), sql, from, values: [id], bytes })];
   });
-  return textOf(parts, typeof row.secrets === "string" ? row.secrets : null);
+  return textOfParts(parts, typeof row.secrets === "string" ? row.secrets : null);
 }
 
 /** The phase whose results a piece holds. */
