@@ -1,4 +1,4 @@
-// Files of this machine: the modes that keep them from others; opens one for reading without following a link or
+// Files of this machine, sockets among them: the modes that keep them from others; opens one for reading without following a link or
 // waiting for a FIFO, checks by its handle what was opened, and takes a missing one for nothing; syncs a folder.
 
 import { closing } from "./run.ts";
@@ -11,6 +11,9 @@ export const OWNER_ONLY_MODE = 0o600;
 export const OTHERS = 0o077;
 /** The sticky bit of a folder: others may create files in it, and change or remove only their own. */
 export const STICKY = 0o1000;
+
+/** Bytes of a socket's path that a caller can connect to. @see unix(7) */
+export const SOCKET_PATH_BYTES_MAX = 107;
 
 /** Bytes per read: large enough to be fast, small enough to abort at once. */
 const CHUNK_BYTES = 1024 * 1024;

@@ -1,7 +1,7 @@
 // The unix socket for guests, and the folder that it is in. A guest first sends a token, which identifies its process; a
 // connection without a token, or with an unknown one, is closed.
 
-import { absent, fileInfo } from "../runtime/regular_file.ts";
+import { absent, fileInfo, SOCKET_PATH_BYTES_MAX } from "../runtime/regular_file.ts";
 import { pause } from "../runtime/wait.ts";
 import type { GuestUser } from "./guest_command.ts";
 import type { GuestProcess } from "./process.ts";
@@ -129,8 +129,6 @@ function turnAway(unknown: Set<Deno.Conn>, socket: Deno.Conn): void {
   if (unknown.delete(socket)) socket.close();
 }
 
-/** Bytes of sun_path, its closing zero included. @see unix(7) */
-const SOCKET_PATH_BYTES_MAX = 108;
 /** File in the runtime folder with the path of the socket's folder. */
 const FOLDER_NOTE = "guests.folder";
 const PREFIX = "guests-";
@@ -167,7 +165,7 @@ export async function makeGuestFolder(
   await removeNoted(note);
   // makeTempDir() adds eight characters or fewer.
   const longest = join(runtimeDir, `${PREFIX}12345678`, SOCKET_NAME);
-  const fits = new TextEncoder().encode(longest).length < SOCKET_PATH_BYTES_MAX;
+  const fits = new TextEncoder().encode(longest).length <= SOCKET_PATH_BYTES_MAX;
   const folder = fits && user === undefined
     ? await Deno.makeTempDir({ prefix: PREFIX, dir: runtimeDir })
     : await Deno.makeTempDir({

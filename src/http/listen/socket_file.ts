@@ -3,7 +3,7 @@
 
 import { dirname, join } from "@std/path";
 import { AgentError, systemReason } from "../../domain/error.ts";
-import { fileInfo } from "../../runtime/regular_file.ts";
+import { fileInfo, SOCKET_PATH_BYTES_MAX } from "../../runtime/regular_file.ts";
 
 /** Who may open the socket besides root. */
 export interface SocketRights {
@@ -19,8 +19,6 @@ export const OWNER_ONLY: SocketRights = { mode: 0o600 };
 /** Removes all rights of group and others while the socket file is made. */
 const OWNER_ONLY_UMASK = 0o177;
 const GROUP_FILE = "/etc/group";
-/** Bytes of a path that a caller can connect to. @see unix(7) */
-const SOCKET_PATH_BYTES_MAX = 107;
 
 /**
  * Binds a unix socket, replacing the file of a killed agent.
