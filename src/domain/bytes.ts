@@ -1,4 +1,4 @@
-// Bytes in memory, and the texts that stand for them.
+// Bytes: in memory, as texts that stand for them, and written as a whole.
 
 /** Parts as one piece. @param size the bytes of all parts */
 export function joined(parts: Iterable<Uint8Array>, size: number): Uint8Array<ArrayBuffer> {
@@ -47,4 +47,12 @@ export function bytesOfBase64Url(text: string): Uint8Array<ArrayBuffer> | undefi
   } catch {
     return undefined;
   }
+}
+
+/** Writes all bytes; one write may take only part of them. */
+export async function writeAll(
+  to: { write(bytes: Uint8Array): Promise<number> },
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
 }

@@ -3,6 +3,7 @@
 
 import { dirname, relative } from "@std/path";
 import { fileInfo } from "../runtime/regular_file.ts";
+import { writeAll } from "../domain/bytes.ts";
 import { AgentError } from "../domain/error.ts";
 
 /** Mode of the program, which everybody may run. */
@@ -87,9 +88,7 @@ export async function putInPlace(
   const fresh = await Deno.open(unfinished, { write: true, createNew: true, mode });
   try {
     try {
-      for await (const part of await open()) {
-        for (let at = 0; at < part.length;) at += await fresh.write(part.subarray(at));
-      }
+      for await (const part of await open()) await writeAll(fresh, part);
       await fresh.sync();
     } finally {
       fresh.close();

@@ -8,7 +8,7 @@
 
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";
-import { writeAll } from "./console/byte_reader.ts";
+import { writeAll } from "../domain/bytes.ts";
 import { locked, namesIn, readJson, type State, writeJson } from "./host_folder.ts";
 
 /** The brands that are simulated. */

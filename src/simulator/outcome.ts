@@ -3,7 +3,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
-import { writeAll } from "./console/byte_reader.ts";
+import { writeAll } from "../domain/bytes.ts";
 import { strikesOn } from "./fault.ts";
 import type { State } from "./host_folder.ts";
 

@@ -7,6 +7,7 @@
 // anyway. This also covers SQLite, which opens its files by name.
 
 import { dirname, join } from "@std/path";
+import { writeAll } from "../domain/bytes.ts";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 import { OWNER_ONLY_MODE, STICKY, syncFolder } from "../runtime/regular_file.ts";
 import { closing } from "../runtime/run.ts";
@@ -22,6 +23,7 @@ const OWN_FILES = [
 ] as const;
 /** More than the largest file that is read whole, that of the tokens. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
+/** The rights of group and others to write. */
 const OTHERS_WRITE = 0o022;
 
 /** The owner of a folder and of everything kept in it; null where the system has no users. */
@@ -172,8 +174,7 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
 
 /** Writes a text into a new file, and syncs it. */
 async function writeWhole(file: Deno.FsFile, text: string): Promise<void> {
-  const bytes = new TextEncoder().encode(text);
-  for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+  await writeAll(file, new TextEncoder().encode(text));
   await file.sync();
 }
 

@@ -2,6 +2,7 @@
 // browser; or, with --listen, a local port for any VNC viewer. Each connection to that port becomes a WebSocket to
 // the agent. `zonewright machine vnc` prints the VNC address itself.
 
+import { writeAll } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../client/answer.ts";
@@ -276,14 +277,13 @@ function openViewerWriter(
 ): (bytes: Uint8Array<ArrayBuffer>) => void {
   let waiting = 0;
   let writing: Promise<void> = Promise.resolve();
-  const writeAll = async (bytes: Uint8Array<ArrayBuffer>) => {
-    for (let at = 0; at < bytes.length;) at += await viewer.write(bytes.subarray(at));
-    waiting -= bytes.length;
-  };
   return (bytes) => {
     waiting += bytes.length;
     if (waiting > INCOMING_BYTES_MAX) return end();
-    writing = writing.then(() => writeAll(bytes)).catch(end);
+    writing = writing.then(async () => {
+      await writeAll(viewer, bytes);
+      waiting -= bytes.length;
+    }).catch(end);
   };
 }
 

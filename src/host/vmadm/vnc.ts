@@ -1,6 +1,7 @@
 // The VNC console of a machine: its address and a connection to it. vmadm's relay accepts
 // connections before qemu answers behind it, so only a server that has sent its banner counts as a console.
 
+import { writeAll } from "../../domain/bytes.ts";
 import { abortedError, AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
@@ -135,9 +136,7 @@ async function greeted(
     return {
       greeting,
       read: (buffer) => connection.read(buffer),
-      write: async (bytes) => {
-        for (let at = 0; at < bytes.length;) at += await connection.write(bytes.subarray(at));
-      },
+      write: (bytes) => writeAll(connection, bytes),
       close,
     };
   } catch (error) {

@@ -2,6 +2,7 @@
 // server. Neither side is read before the other has taken the last piece, so a relay holds one piece per
 // direction, however fast one side sends and however slowly the other reads.
 
+import { writeAll } from "../../domain/bytes.ts";
 import { within } from "../../runtime/wait.ts";
 import type { RawBytes } from "./runtime_connection.ts";
 
@@ -153,10 +154,6 @@ async function carry(
       return "target broke";
     }
   }
-}
-
-async function writeAll(target: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await target.write(bytes.subarray(at));
 }
 
 /** Drops what a caller still sends, until it ends or is closed. */

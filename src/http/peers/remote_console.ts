@@ -2,7 +2,7 @@
 // bridge expects. The platform's WebSocket buffers whatever arrives, and hides why the other side refused one, so the
 // handshake is done here. Bytes are passed on and never kept.
 
-import { base64Of } from "../../domain/bytes.ts";
+import { base64Of, writeAll } from "../../domain/bytes.ts";
 import { abortedError, AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { ListedHost } from "../../store/host_store.ts";
@@ -105,10 +105,6 @@ async function inTime(dialed: Promise<Deno.Conn>, signal: AbortSignal): Promise<
   } finally {
     signal.removeEventListener("abort", abort);
   }
-}
-
-async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await connection.write(bytes.subarray(at));
 }
 
 /** The head of an answer, and bytes that arrived after it. */

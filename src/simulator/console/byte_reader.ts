@@ -42,11 +42,3 @@ export class ByteReader {
     return true;
   }
 }
-
-/** Writes all bytes; one write may take only part of them. */
-export async function writeAll(
-  to: { write(bytes: Uint8Array): Promise<number> },
-  bytes: Uint8Array,
-): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
-}

@@ -8,7 +8,8 @@
 //
 // @see RFC 6143, 7.1 to 7.3
 
-import { type ByteReader, writeAll } from "./byte_reader.ts";
+import type { ByteReader } from "./byte_reader.ts";
+import { writeAll } from "../../domain/bytes.ts";
 import {
   PIXEL_FORMAT_BYTES,
   pixelFormatBytes,

@@ -10,7 +10,7 @@ import { type Engine, isBlind } from "./engine.ts";
 import { type BootFile, changeMachine, type Machine, readMachine, zonepath } from "../machine.ts";
 import { volumeFile, volumeOf } from "../pool.ts";
 import { sleep, type State } from "../host_folder.ts";
-import { writeAll } from "../console/byte_reader.ts";
+import { writeAll } from "../../domain/bytes.ts";
 
 /** How long the emulator may take until it accepts commands, milliseconds. */
 const START_MS_MAX = 30_000;

@@ -1,7 +1,8 @@
 // One client of the simulated screen, after its handshake: it requests updates and sends keys, and gets rectangles of
 // raw pixels. @see RFC 6143, 7.5 and 7.6
 
-import { ByteReader, writeAll } from "../console/byte_reader.ts";
+import { ByteReader } from "../console/byte_reader.ts";
+import { writeAll } from "../../domain/bytes.ts";
 import {
   CELL_HEIGHT,
   colourMapMessage,

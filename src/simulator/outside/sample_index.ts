@@ -1,6 +1,7 @@
 // The index tree of the sample upstream: two made-up distros that together have every kind of document and
 // every alias, and whose images can really be downloaded and booted.
 
+import { schemaRef } from "../../domain/description/answer.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { SAMPLE_ISO, type SampleFiles, sampleFiles, type SamplePath } from "./sample_file.ts";
 
@@ -215,10 +216,6 @@ function download(path: SamplePath, baseUrl: string, files: SampleFiles): JsonOb
 const TEXT: JsonObject = { type: "string" };
 const FLAG: JsonObject = { type: "boolean" };
 
-function ref(name: string): JsonObject {
-  return { $ref: `#/components/schemas/${name}` };
-}
-
 function nullable(schema: JsonObject): JsonObject {
   // OpenAPI 3.0 ignores keys beside a $ref.
   return "$ref" in schema ? { nullable: true, allOf: [schema] } : { ...schema, nullable: true };
@@ -253,7 +250,7 @@ function open(...values: string[]): JsonObject {
   };
 }
 
-const DISTRO_REQUIRED = { id: TEXT, os_family: ref("OsFamily") };
+const DISTRO_REQUIRED = { id: TEXT, os_family: schemaRef("OsFamily") };
 const DISTRO_OPTIONAL = { name: nullable(TEXT), homepage: nullable(TEXT) };
 const DATE: JsonObject = { type: "string", format: "date" };
 const DATE_TIME: JsonObject = { type: "string", format: "date-time" };
@@ -269,56 +266,56 @@ const SCHEMAS: JsonObject = {
   Firmware: closed("bios", "uefi"),
   DigestAlgorithm: closed("sha256", "sha512"),
   DistroSummary: object(DISTRO_REQUIRED, DISTRO_OPTIONAL),
-  DistroList: object({ distros: list(ref("DistroSummary")) }),
+  DistroList: object({ distros: list(schemaRef("DistroSummary")) }),
   Distro: object(
-    { ...DISTRO_REQUIRED, releases: list(ref("Release")) },
+    { ...DISTRO_REQUIRED, releases: list(schemaRef("Release")) },
     { ...DISTRO_OPTIONAL, dev_channel: nullable(TEXT) },
   ),
   Release: object({ id: TEXT }, {
     title: nullable(TEXT),
     version: nullable(TEXT),
     eol_date: nullable(DATE),
-    aliases: listOrEmpty(ref("Alias")),
-    osinfo: nullable(ref("OsinfoRef")),
+    aliases: listOrEmpty(schemaRef("Alias")),
+    osinfo: nullable(schemaRef("OsinfoRef")),
   }),
-  BuildList: object({ distro: TEXT, release: TEXT, builds: list(ref("Build")) }),
-  Build: object({ build: TEXT, artifacts: list(ref("Artifact")) }, {
+  BuildList: object({ distro: TEXT, release: TEXT, builds: list(schemaRef("Build")) }),
+  Build: object({ build: TEXT, artifacts: list(schemaRef("Artifact")) }, {
     point_release: nullable(TEXT),
     published_at: nullable(DATE_TIME),
     first_seen: nullable(DATE_TIME),
-    osinfo: nullable(ref("OsinfoRef")),
+    osinfo: nullable(schemaRef("OsinfoRef")),
   }),
   Artifact: object({
     arch: TEXT,
-    format: ref("ImageFormat"),
-    compression: ref("Compression"),
-    locations: list(ref("Location")),
+    format: schemaRef("ImageFormat"),
+    compression: schemaRef("Compression"),
+    locations: list(schemaRef("Location")),
   }, {
     variant: nullable(TEXT),
     default_variant: nullable(FLAG),
     size: { type: "integer", format: "uint64", minimum: 0, nullable: true },
-    firmware: listOrEmpty(ref("Firmware")),
+    firmware: listOrEmpty(schemaRef("Firmware")),
     datasources: listOrEmpty(TEXT),
     ssh_key_injection: nullable(FLAG),
-    integrity: nullable(ref("Integrity")),
+    integrity: nullable(schemaRef("Integrity")),
   }),
   Location: object({ url: TEXT }, {
-    kind: nullable(ref("LocationKind")),
+    kind: nullable(schemaRef("LocationKind")),
     redirects_off_host: nullable(FLAG),
   }),
   Integrity: object({}, {
-    digests: listOrEmpty(ref("Digest")),
-    http: nullable(ref("HttpMetadata")),
-    signatures: listOrEmpty(ref("Signature")),
+    digests: listOrEmpty(schemaRef("Digest")),
+    http: nullable(schemaRef("HttpMetadata")),
+    signatures: listOrEmpty(schemaRef("Signature")),
   }),
-  Digest: object({ algorithm: ref("DigestAlgorithm"), value: TEXT }, {
-    source: nullable(ref("ChecksumSource")),
+  Digest: object({ algorithm: schemaRef("DigestAlgorithm"), value: TEXT }, {
+    source: nullable(schemaRef("ChecksumSource")),
   }),
-  ChecksumSource: object({ format: ref("ChecksumFormat"), url: TEXT }, {
+  ChecksumSource: object({ format: schemaRef("ChecksumFormat"), url: TEXT }, {
     filename: nullable(TEXT),
   }),
   HttpMetadata: object({}, { etag: nullable(TEXT), last_modified: nullable(TEXT) }),
-  Signature: object({ kind: ref("SignatureKind"), signs: TEXT, url: TEXT }, {
+  Signature: object({ kind: schemaRef("SignatureKind"), signs: TEXT, url: TEXT }, {
     key_url: nullable(TEXT),
   }),
   OsinfoRef: object({ id: TEXT, short_id: TEXT }),
@@ -330,7 +327,7 @@ function get(operationId: string, path: string, answer: JsonObject): JsonObject 
     { name, in: "path", required: true, schema: TEXT }
   ));
   const body = (schema: JsonObject) => ({ content: { "application/json": { schema } } });
-  const error = { description: "There is no answer.", ...body(ref("Error")) };
+  const error = { description: "There is no answer.", ...body(schemaRef("Error")) };
   return {
     get: {
       operationId,
@@ -347,13 +344,13 @@ function get(operationId: string, path: string, answer: JsonObject): JsonObject 
 const DISTRO = "/v1/distros/{distro}";
 const RELEASE = `${DISTRO}/releases/{release}`;
 const OPERATIONS: readonly (readonly [path: string, operationId: string, answer: JsonObject])[] = [
-  ["/v1/index.json", "distro_list", ref("DistroList")],
-  [`${DISTRO}/index.json`, "distro", ref("Distro")],
-  [`${RELEASE}/index.json`, "release_builds", ref("BuildList")],
-  [`${RELEASE}/archive.json`, "release_archive", ref("BuildList")],
-  [`${DISTRO}/aliases/latest.json`, "alias_latest", ref("BuildList")],
-  [`${DISTRO}/aliases/lts.json`, "alias_lts", ref("BuildList")],
-  [`${DISTRO}/aliases/dev.json`, "alias_dev", ref("BuildList")],
+  ["/v1/index.json", "distro_list", schemaRef("DistroList")],
+  [`${DISTRO}/index.json`, "distro", schemaRef("Distro")],
+  [`${RELEASE}/index.json`, "release_builds", schemaRef("BuildList")],
+  [`${RELEASE}/archive.json`, "release_archive", schemaRef("BuildList")],
+  [`${DISTRO}/aliases/latest.json`, "alias_latest", schemaRef("BuildList")],
+  [`${DISTRO}/aliases/lts.json`, "alias_lts", schemaRef("BuildList")],
+  [`${DISTRO}/aliases/dev.json`, "alias_dev", schemaRef("BuildList")],
   ["/v1/openapi.json", "openapi", { type: "object" }],
 ];
 

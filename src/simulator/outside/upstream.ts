@@ -3,9 +3,8 @@
 // files with entity tags, and an HTML page for anything missing.
 
 import { absent } from "../../runtime/regular_file.ts";
-import { writeAll } from "../console/byte_reader.ts";
 import { basename, dirname, join } from "@std/path";
-import { joined } from "../../domain/bytes.ts";
+import { joined, writeAll } from "../../domain/bytes.ts";
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
 import { type Content, digestsOf } from "./iso9660.ts";

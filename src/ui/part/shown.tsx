@@ -25,6 +25,11 @@ export const REASONS: Readonly<Record<string, string>> = {
   undoing: "undoing what it did",
 };
 
+/** A value of JSON, a text without its quotes. */
+export function valueText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
 const TICK_MS = 1_000;
 /** Milliseconds since 1970, updated every second; no request depends on it. */
 export const clock = signal(Date.now());

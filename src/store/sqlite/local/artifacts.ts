@@ -4,7 +4,8 @@
 import type { IndexDocument, IndexStore } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 import { yieldTurn } from "../../limits.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, objectsIn } from "../../../domain/json.ts";
+import { textOrNull } from "../../../domain/machine/shown.ts";
 import {
   decodeDocument,
   DISTRO_LIST_PATH,
@@ -276,11 +277,11 @@ function documentRows({ path, body }: IndexDocument): DocumentRows {
   if (place.kind === "none" || document === undefined) return { kind: "none" };
   switch (place.kind) {
     case "distros":
-      return { ...place, rows: objects(document.distros).map(distroRow) };
+      return { ...place, rows: objectsIn(document.distros).map(distroRow) };
     case "releases":
-      return { ...place, rows: objects(document.releases).map(releaseRow) };
+      return { ...place, rows: objectsIn(document.releases).map(releaseRow) };
     case "artifacts":
-      return { ...place, rows: objects(document.builds).flatMap(artifactRows) };
+      return { ...place, rows: objectsIn(document.builds).flatMap(artifactRows) };
   }
 }
 
@@ -296,29 +297,32 @@ function parsed(path: string, body: Uint8Array): JsonObject | undefined {
 }
 
 function distroRow(distro: JsonObject): DistroRow {
-  const id = text(distro.id) ?? "";
-  return { distro: id, words: wordsOf([id, text(distro.name), text(distro.os_family)]) };
+  const id = textOrNull(distro.id) ?? "";
+  return {
+    distro: id,
+    words: wordsOf([id, textOrNull(distro.name), textOrNull(distro.os_family)]),
+  };
 }
 
 function releaseRow(release: JsonObject): ReleaseRow {
-  const id = text(release.id) ?? "";
+  const id = textOrNull(release.id) ?? "";
   const aliases = texts(release.aliases);
-  const words = wordsOf([id, text(release.title), text(release.version), ...aliases]);
+  const words = wordsOf([id, textOrNull(release.title), textOrNull(release.version), ...aliases]);
   return { release: id, aliases, words };
 }
 
 function artifactRows(build: JsonObject, build_place: number): ArtifactRow[] {
-  const artifacts = objects(build.artifacts);
+  const artifacts = objectsIn(build.artifacts);
   const marked = new Set(
     artifacts.filter(({ default_variant }) => default_variant === true).map(({ arch }) => arch),
   );
-  const id = text(build.build) ?? "";
-  const point_release = text(build.point_release);
+  const id = textOrNull(build.build) ?? "";
+  const point_release = textOrNull(build.point_release);
   return artifacts.map((artifact, place) => {
-    const arch = text(artifact.arch) ?? "";
-    const format = text(artifact.format) ?? "";
-    const compression = text(artifact.compression) ?? "";
-    const variant = text(artifact.variant);
+    const arch = textOrNull(artifact.arch) ?? "";
+    const format = textOrNull(artifact.format) ?? "";
+    const compression = textOrNull(artifact.compression) ?? "";
+    const variant = textOrNull(artifact.variant);
     const datasources = texts(artifact.datasources);
     const firmware = texts(artifact.firmware);
     const url = addressOf(artifact);
@@ -338,7 +342,7 @@ function artifactRows(build: JsonObject, build_place: number): ArtifactRow[] {
       firmware,
       words: wordsOf([...facts, ...datasources, ...firmware]),
       point_release,
-      published_at: text(build.published_at),
+      published_at: textOrNull(build.published_at),
       url,
       artifact: JSON.stringify(artifact),
     };
@@ -346,9 +350,9 @@ function artifactRows(build: JsonObject, build_place: number): ArtifactRow[] {
 }
 
 function addressOf(artifact: JsonObject): string | null {
-  const locations = objects(artifact.locations);
+  const locations = objectsIn(artifact.locations);
   const primary = locations.find(({ kind }) => kind === "primary") ?? locations[0];
-  return text(primary?.url);
+  return textOrNull(primary?.url);
 }
 
 /** Searches ignore case. Facts are separated by line breaks, which no search word contains. */
@@ -356,14 +360,6 @@ function wordsOf(facts: readonly (string | null)[]): string {
   return facts.filter((fact) => fact !== null).join("\n").toLowerCase();
 }
 
-function text(value: JsonValue | undefined): string | null {
-  return typeof value === "string" ? value : null;
-}
-
 function texts(value: JsonValue | undefined): string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
-}
-
-function objects(value: JsonValue | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }

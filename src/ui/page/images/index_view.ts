@@ -12,20 +12,26 @@ export type Distro = Schemas["Distro"];
 /** An artifact with its place in the index. */
 export type Image = Schemas["ListedImage"];
 
-/** The distros of the index, and how fresh it is. */
-export function openIndexView() {
-  const status = signal<Schemas["IndexStatus"] | undefined>(undefined);
-  const distros = signal<readonly Distro[] | undefined>(undefined);
+/** The error of the latest read, if it failed. */
+function openErrors(closing: AbortSignal) {
   const error = signal<string | undefined>(undefined);
-  const closing = new AbortController();
   const guarded = async (work: () => Promise<void>) => {
     try {
       await work();
       error.value = undefined;
     } catch (failure) {
-      if (!closing.signal.aborted) error.value = wordsOf(failure);
+      if (!closing.aborted) error.value = wordsOf(failure);
     }
   };
+  return { error, guarded };
+}
+
+/** The distros of the index, and how fresh it is. */
+export function openIndexView() {
+  const status = signal<Schemas["IndexStatus"] | undefined>(undefined);
+  const distros = signal<readonly Distro[] | undefined>(undefined);
+  const closing = new AbortController();
+  const { error, guarded } = openErrors(closing.signal);
   const readStatus = async () => {
     const found = await read("GET /agent/v1/index", "/agent/v1/index", closing.signal);
     status.value = found;
@@ -79,17 +85,9 @@ export function openRelease(distro: string, release: string) {
   const about = signal<Distro | undefined>(undefined);
   const images = signal<readonly Image[] | undefined>(undefined);
   const more = signal(false);
-  const error = signal<string | undefined>(undefined);
   const closing = new AbortController();
+  const { error, guarded } = openErrors(closing.signal);
   let next: string | null = null;
-  const guarded = async (work: () => Promise<void>) => {
-    try {
-      await work();
-      error.value = undefined;
-    } catch (failure) {
-      if (!closing.signal.aborted) error.value = wordsOf(failure);
-    }
-  };
   const readImages = async (again: boolean) => {
     const asked = new URLSearchParams({ distro, release, limit: String(IMAGES_PER_PAGE) });
     if (!again && next !== null) asked.set("after", next);

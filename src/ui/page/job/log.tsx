@@ -4,8 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Button } from "../../part/controls.tsx";
-import { timeOfDay } from "../../part/shown.tsx";
-import { exactText } from "../../part/shown.tsx";
+import { exactText, timeOfDay, valueText } from "../../part/shown.tsx";
 import type { LogLine, OpenJobView } from "./job_view.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -144,7 +143,7 @@ function fieldsText(fields: Readonly<Record<string, unknown>>): string {
   const { zonewright_call: call, zonewright_calls: calls, ...others } = fields;
   const words = Object.entries(others).length === 0 ? [] : [JSON.stringify(others)];
   if (isObject(call) && isObject(call.args)) {
-    words.push(...Object.entries(call.args).map(([name, value]) => `${name}=${textOf(value)}`));
+    words.push(...Object.entries(call.args).map(([name, value]) => `${name}=${valueText(value)}`));
   }
   if (isObject(calls)) {
     for (const [name, of] of Object.entries(calls)) {
@@ -156,10 +155,6 @@ function fieldsText(fields: Readonly<Record<string, unknown>>): string {
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null;
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** Progress as a text: `copy 412 of 631 MB`. */

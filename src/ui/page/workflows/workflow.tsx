@@ -6,7 +6,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { type Call, cliOf, curlOf, mayChange, send, wordsOf } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
 import { Banner, type BannerKind, Button, Dialog, Empty, Terminal } from "../../part/controls.tsx";
-import { isThere, JobLines, Source, spanText, Uuid } from "../../part/shown.tsx";
+import { isThere, JobLines, Source, spanText, Uuid, valueText } from "../../part/shown.tsx";
 import { announce, go, nameTab, type PageProps } from "../../browser.ts";
 import {
   openWorkflow,
@@ -212,7 +212,7 @@ interface RunFormProps {
 function RunForm({ workflow, fields }: RunFormProps): JSX.Element {
   const asJson = useSignal(fields.length === 0);
   const values = useSignal<Readonly<Record<string, string>>>(
-    Object.fromEntries(fields.map(({ name, value }) => [name, textOf(value)])),
+    Object.fromEntries(fields.map(({ name, value }) => [name, valueText(value)])),
   );
   const json = useSignal("{}");
   const target = useSignal("");
@@ -336,10 +336,6 @@ function JsonField({ text }: { text: { value: string } }): JSX.Element {
       />
     </label>
   );
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** A typed value: JSON if it is a number, a list or the like, else the text. An empty field is not a param. */
