@@ -2,8 +2,12 @@
 // undo what the other did.
 
 import { AgentError } from "../domain/error.ts";
+import { SYSTEM_TIMERS, type Timers } from "./timers.ts";
 
-/** How long another process may have a folder, milliseconds: an upgrade takes less. */
+/**
+ * How long another process may have a folder, milliseconds: an upgrade takes less. The process is to end after that, since
+ * its wait cannot be canceled.
+ */
 const HELD_MS_MAX = 120_000;
 /** Milliseconds of waiting after which it is mentioned. */
 const NOTE_MS = 1_000;
@@ -12,8 +16,8 @@ const LOCKS = "/proc/locks";
 
 /** How a command waits for others. */
 interface Patience {
-  /** Milliseconds; the process is to end after that, since its wait cannot be canceled. */
-  readonly mostMs?: number;
+  /** The clock of the wait; the system's unless given. */
+  readonly timers?: Timers;
   /** Takes one line, when it takes a second. */
   readonly note?: ((line: string) => void) | undefined;
 }
@@ -26,32 +30,30 @@ interface Patience {
 export async function aloneIn<T>(
   folder: string,
   run: () => Promise<T>,
-  { mostMs = HELD_MS_MAX, note }: Patience = {},
+  { timers = SYSTEM_TIMERS, note }: Patience = {},
 ): Promise<T> {
   // A folder that only its owner may read, or whose file system has no locks, is changed as before.
   const held = await Deno.open(folder).catch(() => undefined);
-  let timer: ReturnType<typeof setTimeout> | undefined;
   let locking = true;
-  const mention = setTimeout(async () => {
+  const cancelMention = timers.start(NOTE_MS, async () => {
     const holder = await holderOf(folder);
     if (locking) note?.(`waiting until ${holder} is done with ${folder}`);
-  }, NOTE_MS);
+  });
+  const { promise: late, resolve } = Promise.withResolvers<"late">();
+  const cancelTimer = timers.start(HELD_MS_MAX, () => resolve("late"));
   try {
-    const late = new Promise<"late">((resolve) => {
-      timer = setTimeout(() => resolve("late"), mostMs);
-    });
     const locked = held?.lock(true).catch(() => {});
     const outcome = await Promise.race([locked, late]);
     locking = false;
-    clearTimeout(mention);
+    cancelMention();
     if (outcome === "late") {
       const message = `Cannot change files in ${folder}: ${await holderOf(folder)} has locked it`;
       throw new AgentError("conflict", message, { about: { kind: "file", name: folder } });
     }
     return await run();
   } finally {
-    clearTimeout(timer);
-    clearTimeout(mention);
+    cancelTimer();
+    cancelMention();
     held?.close();
   }
 }

@@ -1,7 +1,7 @@
 // The body of a stream of events: what ends it, and what it does with a reader that is too slow.
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { hostEvent } from "../../src/domain/event.ts";
+import type { OwnEvent } from "../../src/domain/event.ts";
 import { openEventFeed } from "../../src/http/routes/events/feed.ts";
 import { eventStream, startAt } from "../../src/http/routes/events/events.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -12,8 +12,16 @@ import { openClockedStore } from "../support/clocked_store.ts";
 import { until, withFolder } from "../support/until.ts";
 import { RUNNER, T0 } from "../support/job.ts";
 import { LOST_ACCESS } from "../../src/http/caller.ts";
+import type { Timers } from "../../src/runtime/timers.ts";
+import { quickTimers } from "../support/timers.ts";
 
-const NOTE = hostEvent(RUNNER, "started", "x".repeat(100));
+/** As long as an event may be, nearly. */
+const NOTE: OwnEvent = {
+  kind: "host",
+  payload: { host_uuid: RUNNER, change: "started", detail: "x".repeat(1900) },
+};
+/** So many of them are more than may wait for a reader. */
+const NOTES = 700;
 
 /** Opens a stream over a new store and runs a function with both. */
 async function withStream(
@@ -23,7 +31,7 @@ async function withStream(
     ended: string[],
     closing: AbortController,
   ) => Promise<void>,
-  options: { bufferBytes?: number; heartbeatMs?: number; allowed?: () => Promise<boolean> } = {},
+  options: { timers?: Timers; allowed?: () => Promise<boolean> } = {},
   path = ":memory:",
 ): Promise<void> {
   const store = await openClockedStore(path);
@@ -57,12 +65,12 @@ Deno.test("a reader that accepts nothing is cut when too much is buffered, and m
     await note();
     await second;
     await until("the reader to be cut", async () => {
-      await note();
+      await Promise.all(Array.from({ length: NOTES }, note));
       return ended.length > 0;
     });
     assertStringIncludes(ended[0] ?? "", "bytes wait for it");
     await assertRejects(() => reader.read(), Error, "Cannot continue the stream of events");
-  }, { bufferBytes: 2000 }));
+  }));
 
 /** Reads a stream to its end. */
 async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
@@ -76,18 +84,16 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>): Promise
 
 Deno.test("a reader that reconnects gets missed events at its own pace", () =>
   withStream(async (reader, note, ended) => {
-    // Four pages, each larger than what may wait for a reader that is up to date.
-    const total = 200;
-    await Promise.all(Array.from({ length: total }, () => note()));
+    await Promise.all(Array.from({ length: NOTES }, note));
     let text = "";
     await until("all events", async () => {
       text += new TextDecoder().decode((await reader.read()).value);
-      return text.includes(`id: ${total}\nevent`);
+      return text.includes(`id: ${NOTES}\nevent`);
     });
     const ids = [...text.matchAll(/^id: (\d+)\nevent: host$/gm)].map(([, id]) => Number(id));
-    assertEquals(ids, Array.from({ length: total }, (_, at) => at + 1));
+    assertEquals(ids, Array.from({ length: NOTES }, (_, at) => at + 1));
     assertEquals(ended, []);
-  }, { bufferBytes: 2000 }));
+  }));
 
 Deno.test("a reader whose next events were removed is cut, and is never sent a gap", () =>
   withFolder(async (folder) => {
@@ -124,7 +130,7 @@ Deno.test("a stream ends in order when the token of its reader is revoked", asyn
     good = false;
     for (let read = await reader.read(); !read.done;) read = await reader.read();
     assertEquals(ended, [LOST_ACCESS]);
-  }, { heartbeatMs: 5, allowed: () => Promise.resolve(good) });
+  }, { timers: quickTimers(1000), allowed: () => Promise.resolve(good) });
 });
 
 Deno.test("a heartbeat carries the position to continue from", () =>
@@ -137,7 +143,7 @@ Deno.test("a heartbeat carries the position to continue from", () =>
       return text.includes(": heartbeat\nid: 1\n\n");
     });
     assert(text.indexOf("event: host") < text.indexOf(": heartbeat\nid: 1"));
-  }, { heartbeatMs: 5 }));
+  }, { timers: quickTimers(1000) }));
 
 Deno.test("the newest events are kept up to a limit, and no id is reused", () =>
   withFolder(async (folder) => {

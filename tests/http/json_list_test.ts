@@ -14,6 +14,8 @@ import { listen } from "../../src/http/server.ts";
 import { textBytes } from "../../src/http/answer/text_answer.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { readText } from "../../src/store/stored_text.ts";
+import type { Timers } from "../../src/runtime/timers.ts";
+import { heldTimers, quickTimers } from "../support/timers.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
@@ -221,13 +223,13 @@ const ENDLESS: NextPage = (size) =>
   });
 
 /** An application that takes one request at a time, and has a list that never ends. */
-function endlessApp(stallMs: number): Hono<HttpEnv> {
+function endlessApp(timers: Timers): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.use(bounded(1));
   app.get("/endless", (c) => {
     c.set("request_id", "stalled-1");
     return listResponse(c, ENDLESS, {
-      stallMs,
+      timers,
       log: silentLog,
       budget: openMemoryBudget(),
       shown: textBytes,
@@ -239,7 +241,7 @@ function endlessApp(stallMs: number): Hono<HttpEnv> {
 }
 
 Deno.test("a caller who accepts nothing for too long is disconnected, and frees its slot", async () => {
-  const app = endlessApp(20);
+  const app = endlessApp(quickTimers(1500));
   const tcp = { hostname: "127.0.0.1", port: 0 };
   const server = await listen(app, {
     tcp,
@@ -266,13 +268,15 @@ Deno.test("a caller who accepts nothing for too long is disconnected, and frees 
 });
 
 Deno.test("the log line about a list that was cut off has its request id", async () => {
-  const app = endlessApp(1);
+  const timers = heldTimers();
+  const app = endlessApp(timers);
   const response = await app.request("/endless");
+  timers.advance(30_000);
   await until("its place to be free", async () => (await app.request("/ping")).status === 200);
   await assertRejects(
     () => response.text(),
     Error,
-    "Cannot finish the answer to request stalled-1: the caller read nothing for 1 ms",
+    "Cannot finish the answer to request stalled-1: the caller read nothing for 30000 ms",
   );
 });
 

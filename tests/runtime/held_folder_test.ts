@@ -3,6 +3,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { aloneIn } from "../../src/runtime/folder_lock.ts";
+import { quickTimers } from "../support/timers.ts";
 import { withFolder } from "../support/until.ts";
 
 Deno.test("a command does not wait forever for a folder that another process has locked", () =>
@@ -11,7 +12,7 @@ Deno.test("a command does not wait forever for a folder that another process has
     const other = await Deno.open(folder);
     await other.lock(true);
     const error = await assertRejects(
-      () => aloneIn(folder, () => Promise.resolve(), { mostMs: 0 }),
+      () => aloneIn(folder, () => Promise.resolve(), { timers: quickTimers(1000) }),
       AgentError,
     );
     assertEquals([error.code, error.message], [

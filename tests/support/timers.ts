@@ -1,6 +1,6 @@
-// A clock for tests, which stands still unless it is advanced.
+// Clocks for tests: one stands still unless it is advanced, one goes faster.
 
-import type { Timers } from "../../src/runtime/timers.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../src/runtime/timers.ts";
 
 /** Timers of a clock that stands still unless it is advanced. */
 export function heldTimers(): Timers & { advance(ms: number): void } {
@@ -20,5 +20,13 @@ export function heldTimers(): Timers & { advance(ms: number): void } {
         run();
       }
     },
+  };
+}
+
+/** The timers of the system, which fire so many times sooner. */
+export function quickTimers(times: number): Timers {
+  return {
+    nowMs: SYSTEM_TIMERS.nowMs,
+    start: (ms, run) => SYSTEM_TIMERS.start(ms / times, run),
   };
 }

@@ -18,6 +18,7 @@ import { seesSecrets } from "../caller.ts";
 import { CONVENTIONS } from "../request/compat.ts";
 import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
 import type { Wording } from "../../domain/job/wire.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../runtime/timers.ts";
 
 /** Texts up to this size reserve no memory; all concurrent requests together hold at most 16 MiB of them. */
 const SMALL_ANSWER_BYTES = 64 * 1024;
@@ -31,8 +32,8 @@ export interface AnswerOptions {
   /** Logs an answer that breaks off. */
   readonly log: Log;
   readonly budget: MemoryBudget;
-  /** How long a caller may take to accept a piece, milliseconds; {@linkcode STALL_MS} unless given. */
-  readonly stallMs?: number;
+  /** The clock of callers that accept no piece; the system's unless given. */
+  readonly timers?: Timers;
   readonly status?: ContentfulStatusCode;
   /** Bytes of the whole answer, if known. */
   readonly bytes?: number;
@@ -58,7 +59,7 @@ export async function answerPieces(
   pieces: AsyncGenerator<Piece, void>,
   options: AnswerOptions,
 ): Promise<Response> {
-  const { log, budget, stallMs = STALL_MS, status = 200, bytes, small = false } = options;
+  const { log, budget, timers = SYSTEM_TIMERS, status = 200, bytes, small = false } = options;
   // One piece waits for the caller while the next is made.
   const held = small ? undefined : await budget.reserve("answers", 2 * PART_BYTES, "answer");
   try {
@@ -75,7 +76,7 @@ export async function answerPieces(
     c.header("cache-control", "no-transform");
     const broken = breakOff(c.get("request_id"), log);
     const ended = endOf(c.get("keep")(), held);
-    const source = new PieceSource(first, pieces, { ended, broken, stallMs });
+    const source = new PieceSource(first, pieces, { ended, broken, timers });
     // No reading ahead of the caller.
     return c.body(new ReadableStream(source, { highWaterMark: 0 }), status);
   } catch (error) {
@@ -200,7 +201,7 @@ interface SourceOptions {
   readonly ended: () => void;
   /** Makes the error that breaks the caller's connection. */
   readonly broken: (reason: string, cause?: unknown) => AgentError;
-  readonly stallMs: number;
+  readonly timers: Timers;
 }
 
 /** The bytes of an answer whose first piece was read already. */
@@ -209,7 +210,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
   readonly #options: SourceOptions;
   #read: Piece | undefined;
   #over = false;
-  #stalled: ReturnType<typeof setTimeout> | undefined;
+  #cancelTimer: (() => void) | undefined;
 
   constructor(first: Piece, pieces: AsyncGenerator<Piece, void>, options: SourceOptions) {
     this.#read = first;
@@ -222,7 +223,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    clearTimeout(this.#stalled);
+    this.#cancelTimer?.();
     try {
       await ownTurn();
       const piece = this.#over ? undefined : this.#read ?? (await this.#pieces.next()).value;
@@ -249,15 +250,15 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   #expectPull(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    const { stallMs, broken } = this.#options;
-    this.#stalled = setTimeout(() => {
+    const { timers, broken } = this.#options;
+    this.#cancelTimer = timers.start(STALL_MS, () => {
       this.#end();
-      controller.error(broken(`the caller read nothing for ${stallMs} ms`));
-    }, stallMs);
+      controller.error(broken(`the caller read nothing for ${STALL_MS} ms`));
+    });
   }
 
   #end(): void {
-    clearTimeout(this.#stalled);
+    this.#cancelTimer?.();
     if (this.#over) return;
     this.#over = true;
     this.#options.ended();

@@ -13,6 +13,7 @@ import {
 } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, type MachineUuid, UUID } from "../../../domain/id.ts";
+import { SYSTEM_TIMERS, type Timers } from "../../../runtime/timers.ts";
 import type { EventBounds, EventFilter } from "../../../store/event_store.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
@@ -194,8 +195,8 @@ interface StreamOptions {
   readonly ended: (why: string) => void;
   /** Called when the reader has read something. */
   readonly taken: () => void;
-  readonly bufferBytes?: number | undefined;
-  readonly heartbeatMs?: number | undefined;
+  /** The clock of heartbeats; the system's unless given. */
+  readonly timers?: Timers;
 }
 
 /** The body of the response. */
@@ -215,7 +216,8 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   /** Wakes the pending pull(), if there is one. */
   #wanted: (() => void) | undefined;
   #leave: (() => void) | undefined;
-  #beating: ReturnType<typeof setInterval> | undefined;
+  readonly #timers: Timers;
+  #cancelBeat: (() => void) | undefined;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #takenAtMs = performance.now();
   #over = false;
@@ -224,6 +226,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   constructor(options: StreamOptions) {
     const { start, feed: { prefix } } = options;
     this.#options = options;
+    this.#timers = options.timers ?? SYSTEM_TIMERS;
     this.#position = start.seq;
     // An id without data: a client that has seen no event yet can still continue from here.
     const position = `${prefix}${start.seq}`;
@@ -235,9 +238,9 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    const { closing, heartbeatMs = HEARTBEAT_MS } = this.#options;
+    const { closing } = this.#options;
     this.#controller = controller;
-    this.#beating = setInterval(() => this.#beat(), heartbeatMs);
+    this.#beatLater();
     closing.addEventListener("abort", this.#stop, { once: true });
     if (closing.aborted) this.#stop();
   }
@@ -268,10 +271,9 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
       this.#put(event.text(this.#options.showsParams));
     }
     this.#position = Math.max(this.#position, last);
-    const { bufferBytes = BUFFER_BYTES_MAX } = this.#options;
     // Missed pages may exceed the buffer, or a reader would be cut at the same page every time.
     const live = this.#leave !== undefined;
-    if (live && this.#bytes > bufferBytes) this.#cut(`${this.#bytes} bytes wait for it`);
+    if (live && this.#bytes > BUFFER_BYTES_MAX) this.#cut(`${this.#bytes} bytes wait for it`);
     else if (this.#bytes > 0) this.#wanted?.();
   }
 
@@ -329,6 +331,13 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     return whole;
   }
 
+  #beatLater(): void {
+    this.#cancelBeat = this.#timers.start(HEARTBEAT_MS, () => {
+      this.#beatLater();
+      void this.#beat();
+    });
+  }
+
   async #beat(): Promise<void> {
     if (!await this.#options.allowed().catch(() => false)) {
       return this.#close(LOST_ACCESS);
@@ -362,7 +371,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   #end(why: string): void {
     if (this.#over) return;
     this.#over = true;
-    clearInterval(this.#beating);
+    this.#cancelBeat?.();
     this.#options.closing.removeEventListener("abort", this.#stop);
     this.#leave?.();
     this.#wanted?.();
