@@ -19,8 +19,6 @@ export interface CommandOptions extends ProgramOptions {
    * but no longer keeps this process alive, and outlives it.
    */
   released?: AbortSignal;
-  /** Largest size of standard output and standard error together, bytes. */
-  outputBytesMax?: number;
 }
 
 /** How a program ended and what it wrote. */
@@ -34,7 +32,7 @@ export interface CommandResult {
   durationMs: number;
 }
 
-/** Bytes of output of one program by default. */
+/** Bytes of standard output and standard error together. */
 const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
 /** How long a child may keep the streams open after the program has ended, milliseconds. */
@@ -47,7 +45,7 @@ const KILL_WAIT_MS = 5_000;
  * Runs a program to its end. Any exit code is a result.
  * @param program absolute path
  * @throws {AgentError} `timeout` after `deadlineMs`; `aborted`; `host` when
- * it cannot be started or writes more than `outputBytesMax`
+ * it cannot be started or writes more than OUTPUT_BYTES_MAX bytes
  */
 export async function runCommand(
   program: string,
@@ -118,7 +116,7 @@ function watchGroup(
   program: string,
   options: CommandOptions,
 ): ProgramWatch {
-  const { deadlineMs, signal, outputBytesMax = OUTPUT_BYTES_MAX } = options;
+  const { deadlineMs, signal } = options;
   const action = `Cannot run ${JSON.stringify(program)}`;
   const { promise: lost, reject } = Promise.withResolvers<never>();
   let failure: AgentError | undefined;
@@ -140,8 +138,8 @@ function watchGroup(
     lost,
     count(bytes) {
       read += bytes;
-      if (read <= outputBytesMax) return true;
-      stop(new AgentError("host", `${action}: it wrote more than ${outputBytesMax} bytes`));
+      if (read <= OUTPUT_BYTES_MAX) return true;
+      stop(new AgentError("host", `${action}: it wrote more than ${OUTPUT_BYTES_MAX} bytes`));
       return false;
     },
     check() {

@@ -42,8 +42,6 @@ interface LogBudgetOptions {
   readonly leftOut: Pick<LeftOut, "budget">;
   /** A clock that never goes back. */
   readonly nowMs?: () => number;
-  readonly burstBytes?: number;
-  readonly hourBytes?: number;
 }
 
 /**
@@ -59,14 +57,8 @@ export interface LogBudget {
 
 /** Opens a budget that is not used yet. */
 export function openLogBudget(options: LogBudgetOptions): LogBudget {
-  const {
-    report,
-    leftOut,
-    nowMs = () => performance.now(),
-    burstBytes = BURST_BYTES,
-    hourBytes = HOUR_BYTES,
-  } = options;
-  let left = burstBytes;
+  const { report, leftOut, nowMs = () => performance.now() } = options;
+  let left = BURST_BYTES;
   let atMs = nowMs();
   let note: { sinceMs: number; bytes: number; messages: Map<string, number> } | undefined;
   let telling: ReturnType<typeof setTimeout> | undefined;
@@ -99,8 +91,8 @@ export function openLogBudget(options: LogBudgetOptions): LogBudget {
     takes(level, message, bytes) {
       const thenMs = atMs;
       atMs = nowMs();
-      left = Math.min(left + (atMs - thenMs) / HOUR_MS * hourBytes, burstBytes);
-      if (left - bytes < burstBytes * LEFT_TO_OTHERS[level]) {
+      left = Math.min(left + (atMs - thenMs) / HOUR_MS * HOUR_BYTES, BURST_BYTES);
+      if (left - bytes < BURST_BYTES * LEFT_TO_OTHERS[level]) {
         leaveOut(message, bytes);
         return false;
       }
@@ -135,13 +127,11 @@ interface LogStreamOptions {
   readonly write: (bytes: Uint8Array) => Promise<number>;
   /** Called when lines were lost, as soon as there is room again. */
   readonly lost: (lines: number) => void;
-  /** Most characters that wait; for tests. */
-  readonly waitingCharsMax?: number;
 }
 
 /** Opens the stream; it has nothing to close. */
 export function openLogStream(options: LogStreamOptions): LogStream {
-  const { write, lost, waitingCharsMax = WAITING_CHARS_MAX } = options;
+  const { write, lost } = options;
   const encoder = new TextEncoder();
   let waiting: string[] = [];
   let chars = 0;
@@ -169,7 +159,7 @@ export function openLogStream(options: LogStreamOptions): LogStream {
   return {
     write(line) {
       // At least one line always fits.
-      if (chars > 0 && chars + line.length > waitingCharsMax) {
+      if (chars > 0 && chars + line.length > WAITING_CHARS_MAX) {
         lostLines += 1;
         return;
       }

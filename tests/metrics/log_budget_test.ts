@@ -4,7 +4,10 @@ import { assert, assertEquals } from "@std/assert";
 import { openLog } from "../../src/metrics/log.ts";
 import { type LeftOutNote, openLogBudget } from "../../src/metrics/log_output.ts";
 
-const BURST = 100_000;
+/** Bytes that may be written at once, and that an hour refills. */
+const BURST = 32 * 1024 * 1024;
+/** As long as a line may be, so that few are enough. */
+const TEXT = "x".repeat(1900);
 const HOUR_MS = 3_600_000;
 
 /** A log within a budget, on a clock that stands still until it is moved. */
@@ -16,8 +19,6 @@ function open() {
     report: (note) => notes.push(note),
     leftOut,
     nowMs: () => clock.ms,
-    burstBytes: BURST,
-    hourBytes: BURST,
   });
   let bytes = 0;
   const log = openLog({
@@ -35,7 +36,7 @@ Deno.test("an hour of log has at most the burst and the refilled bytes", () => {
   const { clock, log, budget, bytes } = open();
   const minutes = 60;
   for (let minute = 0; minute < minutes; minute++) {
-    for (let line = 0; line < 500; line++) log.error("request failed", { text: "é".repeat(200) });
+    for (let line = 0; line < 500; line++) log.error("request failed", { text: "é".repeat(1200) });
     clock.ms += HOUR_MS / minutes;
   }
   assert(bytes() <= 2 * BURST, `${bytes()} bytes`);
@@ -45,20 +46,20 @@ Deno.test("an hour of log has at most the burst and the refilled bytes", () => {
 
 Deno.test("debug lines may use a quarter of the budget, info half, warnings three quarters, errors all", () => {
   const { log, budget, bytes } = open();
-  const fill = (write: (message: string) => void) => {
-    for (let line = 0; line < 3000; line++) write("a line");
+  const fill = (write: (message: string, fields: { text: string }) => void) => {
+    for (let line = 0; line < 20_000; line++) write("a line", { text: TEXT });
     return Math.round(bytes() / BURST * 100);
   };
-  assertEquals(fill((message) => log.debug(message)), 25);
-  assertEquals(fill((message) => log.info(message)), 50);
-  assertEquals(fill((message) => log.warn(message)), 75);
-  assertEquals(fill((message) => log.error(message)), 100);
+  assertEquals(fill((message, fields) => log.debug(message, fields)), 25);
+  assertEquals(fill((message, fields) => log.info(message, fields)), 50);
+  assertEquals(fill((message, fields) => log.warn(message, fields)), 75);
+  assertEquals(fill((message, fields) => log.error(message, fields)), 100);
   budget.flush();
 });
 
 Deno.test("dropped lines are counted by message, and the log says how many", () => {
   const { clock, log, notes, leftOut, budget } = open();
-  for (let line = 0; line < 2000; line++) log.error("filled");
+  for (let line = 0; line < 20_000; line++) log.error("filled", { text: TEXT });
   const before = leftOut.budget;
   for (let line = 0; line < 3; line++) log.info("job finished");
   log.warn("callback failed");
@@ -74,7 +75,7 @@ Deno.test("dropped lines are counted by message, and the log says how many", () 
 
 Deno.test("beyond 64 different messages, dropped lines are counted as others", () => {
   const { log, notes, budget } = open();
-  for (let line = 0; line < 2000; line++) log.error("filled");
+  for (let line = 0; line < 20_000; line++) log.error("filled", { text: TEXT });
   for (let line = 0; line < 200; line++) log.info(`message ${line}`);
   budget.flush();
   assert((notes[0]?.messages.split(", ").length ?? 0) <= 65);

@@ -155,7 +155,7 @@ Deno.test("download() from a server that cannot resume is not started again with
 });
 
 Deno.test("download() gives up a server that stalls, and goes on with the next location", async () => {
-  const times = { answerMs: 20_000, idleMs: 20_000, stallMs: 1000 };
+  const times = { answerMs: 20_000, idleMs: 20_000, documentMs: 120_000, stallMs: 1000 };
   await withMirror(async ({ mirror, server }) => {
     server.files.set("slow/disk.raw", { body: ISO, etag: '"one"' });
     server.files.set("good/disk.raw", { body: ISO });
@@ -180,7 +180,7 @@ Deno.test("download() names a server that does not answer at all", async () => {
     server.faults.set(PATH, Array(TRIES_MAX).fill({ kind: "silent" }));
     const error = await rejection(mirror.download(await artifact(`${server.url}/${PATH}`)));
     assertEquals(error.code, "timeout");
-  }, { times: { answerMs: 200, idleMs: 20_000, stallMs: 20_000 } });
+  }, { times: { answerMs: 200, idleMs: 20_000, documentMs: 120_000, stallMs: 20_000 } });
 });
 
 Deno.test("download() of a disk that fills up fails with its cause, and leaves no part behind", async () => {
@@ -220,7 +220,7 @@ Deno.test("download() reads no more bytes from the network than its limit", asyn
 });
 
 Deno.test("download() does not count its own waits as a stall of the server", async () => {
-  const times = { answerMs: 20_000, idleMs: 20_000, stallMs: 1000 };
+  const times = { answerMs: 20_000, idleMs: 20_000, documentMs: 120_000, stallMs: 1000 };
   let waits = 0;
   await withMirror(async ({ mirror, server }) => {
     server.files.set(PATH, { body: ISO });

@@ -198,7 +198,7 @@ Deno.test("download() is shared by callers of the same file, who all hear of its
 });
 
 Deno.test("download() gives up a server that sends nothing more, and tries it again", async () => {
-  const times = { answerMs: 5000, idleMs: 5000, stallMs: 1000 };
+  const times = { answerMs: 5000, idleMs: 5000, documentMs: 120_000, stallMs: 1000 };
   await withMirror(async ({ mirror, server }) => {
     server.files.set(PATH, { body: ISO, etag: '"one"' });
     server.faults.set(PATH, [{ kind: "stall", after: 80_000 }]);

@@ -169,7 +169,7 @@ Deno.test("sync() stops asking an upstream that fails many times in a row", asyn
 
 Deno.test("sync() discards a document that is cut off, stalls or is not answered", async () => {
   // A process that has to wait for a processor answers itself later than at once.
-  const times = { answerMs: 1000, idleMs: 1000, stallMs: 1000 };
+  const times = { answerMs: 1000, idleMs: 1000, documentMs: 120_000, stallMs: 1000 };
   await withMirror(async ({ mirror, store, server }) => {
     await mirror.sync();
     const before = await storedTree(store);

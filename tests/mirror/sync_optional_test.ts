@@ -145,7 +145,7 @@ Deno.test("two syncs at the same time are one, and a preview waits for it", asyn
     const { added, unchanged } = await preview;
     assertEquals([added, unchanged], [0, 16]);
     assertEquals(mirror.progress, null);
-  }, { times: { answerMs: 5000, idleMs: 1500, stallMs: 1500 } });
+  }, { times: { answerMs: 5000, idleMs: 1500, documentMs: 120_000, stallMs: 1500 } });
 });
 
 Deno.test("a sync reports its progress", async () => {
@@ -159,5 +159,5 @@ Deno.test("a sync reports its progress", async () => {
     assertEquals([phase, documents, total], ["documents", 20, 21]);
     assert(bytes > size / 2 && bytes <= size, `${bytes} of ${size}`);
     await sync;
-  }, { times: { answerMs: 5000, idleMs: 1500, stallMs: 1500 } });
+  }, { times: { answerMs: 5000, idleMs: 1500, documentMs: 120_000, stallMs: 1500 } });
 });

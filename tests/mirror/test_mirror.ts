@@ -14,7 +14,12 @@ import { withFolder } from "../support/until.ts";
 import { fixtureFiles, type IndexServer, openIndexServer } from "./index_server.ts";
 
 /** Long enough for a busy machine; tests of the limits themselves set their own. */
-const PATIENT: TimeLimits = { answerMs: 20_000, idleMs: 20_000, stallMs: 20_000 };
+const PATIENT: TimeLimits = {
+  answerMs: 20_000,
+  idleMs: 20_000,
+  documentMs: 120_000,
+  stallMs: 20_000,
+};
 
 export interface TestMirror {
   readonly mirror: Mirror;

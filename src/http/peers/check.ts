@@ -78,8 +78,6 @@ interface CallRules {
   readonly book: PeerBook;
   /** A clock that never goes back, milliseconds. */
   readonly nowMs: () => number;
-  /** Most nonces to remember; tests set a lower number. */
-  readonly noncesMax?: number;
 }
 
 /** Checks the head of a request. @returns undefined when it is not a call of another agent */
@@ -91,8 +89,8 @@ export type CallCheck = (request: Request) => Promise<AcceptedCall | undefined>;
  * the store throws.
  */
 export function openCallCheck(rules: CallRules): CallCheck {
-  const { own, scope, book, nowMs, noncesMax = NONCES_MAX } = rules;
-  const nonces = openNonces(nowMs, noncesMax);
+  const { own, scope, book, nowMs } = rules;
+  const nonces = openNonces(nowMs);
   return async (request) => {
     const headers = callHeaders(request.headers);
     if (headers === undefined) return undefined;
@@ -170,8 +168,11 @@ function refused(why: string): AgentError {
   return new AgentError("unauthorized", `Cannot accept the call of another host: ${why}`);
 }
 
-/** Remembers nonces for longer than their calls are accepted. Only hosts with a valid signature can fill it. */
-function openNonces(nowMs: () => number, noncesMax: number): { take(nonce: string): void } {
+/**
+ * Remembers nonces for longer than their calls are accepted. Only hosts with a valid signature can fill it.
+ * @returns takes a nonce. @throws {AgentError} `unauthorized` when it was taken before; `overloaded`
+ */
+export function openNonces(nowMs: () => number): { take(nonce: string): void } {
   /** Arrival times by nonce, in order of arrival. */
   const seen = new Map<string, number>();
   const forgetOld = (atMs: number) => {
@@ -185,8 +186,8 @@ function openNonces(nowMs: () => number, noncesMax: number): { take(nonce: strin
       const atMs = nowMs();
       forgetOld(atMs);
       if (seen.has(nonce)) throw refused("it was sent before");
-      if (seen.size >= noncesMax) {
-        const words = `${noncesMax} calls arrived recently, the maximum`;
+      if (seen.size >= NONCES_MAX) {
+        const words = `${NONCES_MAX} calls arrived recently, the maximum`;
         throw new AgentError("overloaded", `Cannot accept the call of another host: ${words}`);
       }
       seen.set(nonce, atMs);

@@ -9,17 +9,19 @@ export interface TimeLimits {
   readonly answerMs: number;
   /** Between two parts of a document. */
   readonly idleMs: number;
-  /** For a whole document, {@linkcode DOCUMENT_MS} unless given. */
-  readonly documentMs?: number;
+  /** For a whole document, however steadily it arrives. */
+  readonly documentMs: number;
   /** A download must receive {@linkcode STALL_BYTES} within this time; there is no limit on the total. */
   readonly stallMs: number;
 }
 
 /** The limits of every request to an upstream, milliseconds. */
-export const TIME_LIMITS: TimeLimits = { answerMs: 10_000, idleMs: 30_000, stallMs: 60_000 };
-
-/** Longest time for one document, however steadily it arrives. */
-export const DOCUMENT_MS = 120_000;
+export const TIME_LIMITS: TimeLimits = {
+  answerMs: 10_000,
+  idleMs: 30_000,
+  documentMs: 120_000,
+  stallMs: 60_000,
+};
 
 /** Bytes that a download must receive within `stallMs`, or the attempt ends. */
 export const STALL_BYTES = 64 * 1024;

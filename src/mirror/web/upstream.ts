@@ -5,7 +5,7 @@ import { joined } from "../../domain/bytes.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
 import { withRetries } from "./retry.ts";
-import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
+import { openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
 import { ask, failure, shown, type Web } from "./request.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 import { fromFileUrl, join, resolve } from "@std/path";
@@ -132,7 +132,7 @@ async function readOnce(
 ): Promise<UpstreamAnswer> {
   const address = new URL(path, base).href;
   const what = `read ${shown(address)}`;
-  const whole = openDeadline(times.documentMs ?? DOCUMENT_MS, what, signal);
+  const whole = openDeadline(times.documentMs, what, signal);
   const deadline = openDeadline(times.answerMs, what, whole.signal);
   try {
     const asked = conditions(known);
