@@ -147,6 +147,23 @@ Deno.test("job tail of a failed job that was retried names the job that repeats 
     assertEquals(tail.err().includes("job retry"), false);
   }));
 
+Deno.test("job tail of a job that asked to be created again says why it was not", () =>
+  withHttpAgent(async (agent) => {
+    const uuid = await newJob(agent);
+    await claimAll(agent);
+    await agent.store.jobs.recordTask({
+      ...await holdOf(agent, uuid),
+      props: { next_attempt_refused: "job 1 locks the target" },
+      elapsed_ms: 10,
+      event: { kind: "cb_retry" },
+    });
+    const tail = await said(agent, ["job", "tail", uuid]);
+    assertEquals(tail.code, 5);
+    const ended = `Job ${uuid} asked to be created again, but was not: job 1 locks the target\n` +
+      `hint: zonewright job retry ${uuid}  to create it again\n`;
+    assertStringIncludes(tail.err(), ended);
+  }));
+
 Deno.test("--wait shows the end of the job, the failed task, its error and the time it took", () =>
   following(["--wait"], async (job) => {
     await claimAll(job.agent);

@@ -258,9 +258,10 @@ function endedExit({ terminal, printer }: Invocation, job: JobAnswer, end: JobEn
       return reportOutcome(terminal, "canceled", { message, hints: [again], json });
     }
     case "retried": {
-      const message = `Job ${job.uuid} asked to be created again`;
-      const hints = [`zonewright job get ${job.uuid}  names the new one`];
-      return reportOutcome(terminal, "job_failed", { message, hints, json });
+      const refused = next === undefined ? textIn(job.raw, "next_attempt_refused") : undefined;
+      const why = refused === undefined ? "" : `, but was not: ${refused}`;
+      const message = `Job ${job.uuid} asked to be created again${why}`;
+      return reportOutcome(terminal, "job_failed", { message, hints: [again], json });
     }
     case "failure": {
       const step = failedStep(job);
