@@ -1,6 +1,6 @@
 // Machines for tasks, and their consoles. Every payload is checked against the policy here, on the trusted side.
 
-import { parse } from "../domain/description/description.ts";
+import { foundText, parse } from "../domain/description/description.ts";
 import { object } from "../domain/description/object.ts";
 import { flag, integer, oneOf, positive } from "../domain/description/value.ts";
 import { invalidArgument } from "../domain/error.ts";
@@ -94,7 +94,7 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
     }),
     "vmadm.info": within(READ_DEADLINE_MS, async ({ signal }, [uuid, section]) => {
       if (section !== "vnc") {
-        const found = JSON.stringify(section ?? null);
+        const found = foundText(section ?? null, "section");
         const message = `Cannot read the info: its section is ${found}, expected "vnc"`;
         throw invalidArgument("section", message);
       }
