@@ -8,6 +8,7 @@ import { ANY_HOST } from "../domain/job/workflow.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import { openTurns, type Turns } from "../host/locks.ts";
+import type { Timers } from "../runtime/timers.ts";
 import { orAborted } from "../runtime/wait.ts";
 import type { Transport } from "../host/transport.ts";
 import { type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
@@ -51,8 +52,8 @@ interface CapabilityDeps {
   readonly limits: CapabilityLimits;
   /** Counts the bytes placed in zones. */
   readonly mediaCounts?: { placed: number } | undefined;
-  /** Deadlines that differ from the capabilities' own. */
-  readonly deadlinesMs?: Partial<Readonly<Record<CapabilityName, number>>>;
+  /** The clock of deadlines; the system's unless given. */
+  readonly timers?: Timers;
 }
 
 type Table = Readonly<Record<CapabilityName, Capability>>;
@@ -196,8 +197,7 @@ async function run(
 ): Promise<JsonValue> {
   const capability = table[name];
   const { leftAlone, changesMachine } = CALL_RULES[name];
-  const deadlineMs = deps.deadlinesMs?.[name] ?? capability.deadlineMs;
-  return await withDeadline(name, deadlineMs, both, async (signal, uncounted) => {
+  const limited = async (signal: AbortSignal, uncounted: Insist) => {
     const insist: Insist = (call) => uncounted(() => repeated(call));
     const note: Call["note"] = (entry) => noteNow(entry, insist);
     const call: Call = { ...more, signal, insist, note, noteNow };
@@ -206,7 +206,8 @@ async function run(
     if (leftAlone) return await orAborted(`Cannot finish ${name}`, performed, signal);
     // Waits for the real end, so that no undo overtakes it.
     return await performed;
-  });
+  };
+  return await withDeadline(name, capability.deadlineMs, both, limited, deps.timers);
 }
 
 /** Capabilities that act on a host or read from one; jobs that any host may run get none of them. */

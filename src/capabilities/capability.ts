@@ -6,6 +6,7 @@ import type { JobUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { BOOT_OPTIONS } from "../domain/machine/action.ts";
 import { untilDone } from "../runtime/run.ts";
+import { SYSTEM_TIMERS } from "../runtime/timers.ts";
 import { masked } from "../host/program_output.ts";
 import type { Log } from "../metrics/log.ts";
 import type { TaskContext } from "../sandbox/task_calls.ts";
@@ -87,26 +88,27 @@ export async function withDeadline<T>(
   deadlineMs: number,
   signal: AbortSignal,
   run: (signal: AbortSignal, uncounted: Insist) => Promise<T>,
+  timers = SYSTEM_TIMERS,
 ): Promise<T> {
   const late = new AbortController();
   let leftMs = deadlineMs;
   let waits = 0;
   let hasEnded = false;
-  let countedFrom = performance.now();
-  let timer = setTimeout(() => late.abort(), leftMs);
+  let countedFrom = timers.nowMs();
+  let cancelTimer = timers.start(leftMs, () => late.abort());
   const uncounted: Insist = async (call) => {
     waits += 1;
     if (waits === 1) {
-      clearTimeout(timer);
-      leftMs -= performance.now() - countedFrom;
+      cancelTimer();
+      leftMs -= timers.nowMs() - countedFrom;
     }
     try {
       return await call();
     } finally {
       waits -= 1;
       if (waits === 0 && !hasEnded) {
-        countedFrom = performance.now();
-        timer = setTimeout(() => late.abort(), leftMs);
+        countedFrom = timers.nowMs();
+        cancelTimer = timers.start(leftMs, () => late.abort());
       }
     }
   };
@@ -118,7 +120,7 @@ export async function withDeadline<T>(
     throw new AgentError("timeout", message, { cause: error });
   } finally {
     hasEnded = true;
-    clearTimeout(timer);
+    cancelTimer();
   }
 }
 

@@ -11,6 +11,7 @@ import { T0, uuidOf } from "../support/job.ts";
 import { callsOf, notesOf, withHost } from "./simulated_host.ts";
 import { isoBytes } from "../support/medium.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
+import { heldTimers } from "../support/timers.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const { signal } = new AbortController();
@@ -54,6 +55,7 @@ Deno.test("info() refuses entries beyond the limit of one execution", async () =
   });
 });
 
+const timers = heldTimers();
 /** Too large for what a full disk has left. */
 const LARGE = { text: "x".repeat(60_000) };
 const ROOMY = { taskInfoCharsMax: 100_000, taskLogCharsMax: 100_000 };
@@ -70,11 +72,12 @@ smallDiskTest(
           const noting = perform("info", [LARGE], signal);
           const waits = () => lines.some((line) => line.includes("task waits for the store"));
           await until("the task to wait", waits);
+          timers.advance(3_600_000);
           assertEquals(await perform("log.info", [LARGE.text], signal), null);
           await Deno.remove(filler);
           assertEquals(await noting, null);
           assertEquals(await store.info.list(uuid), [LARGE]);
-        }, { storeDir, deadlinesMs: { info: 50 }, limits: ROOMY }))
+        }, { storeDir, timers, limits: ROOMY }))
     ),
 );
 

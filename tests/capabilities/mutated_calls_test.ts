@@ -5,6 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
 import type { CapabilityName } from "../../src/wall/protocol.ts";
+import { quickTimers } from "../support/timers.ts";
 import { until } from "../support/until.ts";
 import { callsOf, machineUuidOf, withHost } from "./simulated_host.ts";
 
@@ -118,7 +119,7 @@ for (const [name, args] of CALLS) {
       assert(calls >= HOSTILE.length, name);
       assertEquals(Object.hasOwn(Object.prototype, "a"), false);
       assertEquals(host.lines.filter((line) => line.includes("capability failed")), []);
-    }, { deadlinesMs: { "vnc.wait": 100 } });
+    }, name === "vnc.wait" ? { timers: quickTimers(36_000) } : {});
   });
 }
 

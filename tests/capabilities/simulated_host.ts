@@ -13,6 +13,7 @@ import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
+import type { Timers } from "../../src/runtime/timers.ts";
 import type { waitOrAbort } from "../../src/runtime/wait.ts";
 import { randomPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { runCommand } from "../../src/host/program.ts";
@@ -25,7 +26,6 @@ import { type Log, openLog } from "../../src/metrics/log.ts";
 import type { Decoders } from "../../src/decoder/pool.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { type Mirror, openMirror } from "../../src/mirror/mirror.ts";
-import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf } from "../support/job.ts";
@@ -84,7 +84,8 @@ export interface HostOptions {
   /** Where they are not those of an agent. */
   readonly limits?: Partial<CapabilityLimits>;
   readonly infoEntriesMax?: number;
-  readonly deadlinesMs?: Partial<Record<CapabilityName, number>>;
+  /** The clock of deadlines. */
+  readonly timers?: Timers;
 }
 
 export const ISO_BYTES = 300 * 1024;
