@@ -23,13 +23,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { MachineRequest } from "../domain/machine/machine.ts";
 import type { ExpectedMedium } from "../domain/machine/media.ts";
 import { maskedJson } from "../domain/masking.ts";
-import {
-  holderOfUuid,
-  jobToJoin,
-  paramsOf,
-  type RequestChecks,
-  requireMedium,
-} from "./provision_job.ts";
+import { jobToJoin, paramsOf, type RequestChecks, requireMedium } from "./provision_job.ts";
 
 /**
  * Asks the host whether it can run a machine: vmadm's own validation, the networks, and the free space.
@@ -141,6 +135,5 @@ async function joinedJob(
 ): Promise<JobUuid | undefined> {
   const { uuid } = request;
   if (uuid === undefined) return undefined;
-  const holder = await holderOfUuid(uuid, checks);
-  return (await jobToJoin(uuid, paramsOf(request, uuid), holder, checks.store))?.uuid;
+  return (await jobToJoin(uuid, paramsOf(request, uuid), false, checks))?.uuid;
 }

@@ -38,10 +38,11 @@ import type { Showing } from "../store/stored_text.ts";
 import { type Claim, historyOf, holderOf, type JobsOnly, otherJob } from "./history.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import {
-  claimsToMake,
+  claimMake,
+  claimStart,
   type MachineLookup,
   type MediumLookup,
-  prepareStart,
+  readStart,
 } from "./provision_job.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
@@ -82,7 +83,7 @@ export interface MachineJobs {
    * Starts to create a machine. An equal request for the same uuid gets the existing job, while that is
    * unfinished or after it has made the machine. Whatever can be refused without a job is refused.
    * @param body of the request
-   * @throws {AgentError} as prepareStart(); `conflict` naming another unfinished job of the machine, or the
+   * @throws {AgentError} as readStart(); `conflict` naming another unfinished job of the machine, or the
    * machine that has the uuid; for its medium see Mirror.expect(); `not_found`
    */
   start(body: unknown, asked?: AskedFor): Promise<MachineStart>;
@@ -122,11 +123,12 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
     start: async (body, asked = {}) => {
-      const { uuid, params, claimsFor } = await prepareStart(body, context);
+      const request = await readStart(body, context);
+      const { uuid, params } = request;
       const outcome = await unlessRepeated(asked.idempotency, store, async () => {
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
-        const claims = await claimsFor(newJob(params, uuid, asked, context));
-        return await placed(claims, createOf(workflow));
+        const job = newJob(params, uuid, asked, context);
+        return await placed(() => claimStart(request, job, context), createOf(workflow));
       });
       return await startOf(outcome, uuid, context);
     },
@@ -143,20 +145,17 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
       const outcome = await unlessRepeated(fields.idempotency, store, async () => {
         // Not the stored workflow, which an agent of another version may have written.
         const workflow = await builtinWorkflow(workflow_uuid, store);
-        const claims = await claimsOf(workflow_uuid, fields, context);
-        return await placed(claims, createOf(workflow));
+        return await claimedAndPlaced(workflow_uuid, fields, context, createOf(workflow));
       });
       if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
       const text = await store.jobs.text(outcome.job.uuid, showing);
       if (text === undefined) throw jobNotFound(outcome.job.uuid);
       return { ...outcome, text };
     },
-    retry: async (uuid, { workflow, ...fields }) => {
-      const claims = await claimsOf(workflow.uuid, fields, context, uuid);
-      return await placed(
-        claims,
-        (job) => store.jobs.retry(uuid, { ...job, workflow }, unfinishedJobsMax),
-      );
+    retry: (uuid, { workflow, ...fields }) => {
+      const write = (job: JobFields) =>
+        store.jobs.retry(uuid, { ...job, workflow }, unfinishedJobsMax);
+      return claimedAndPlaced(workflow.uuid, fields, context, write, uuid);
     },
   };
 }
@@ -165,18 +164,26 @@ function actionOf(workflow: WorkflowUuid): MachineAction | undefined {
   return MACHINE_ACTIONS.find((action) => ACTION_WORKFLOWS[action] === workflow);
 }
 
-/** Prepares the claim of a job; vmadm is asked once, and only about a machine of this host. */
-async function claimsOf(
+/**
+ * Writes a job of POST /jobs, or one that retries another, for its machine. vmadm is asked only about a machine of this
+ * host.
+ * @param replaces the finished job that it retries
+ * @throws {AgentError} as claimMake(), or prepareAction() and claimForAction()
+ */
+async function claimedAndPlaced<Outcome extends CreateJobOutcome | RetryOutcome>(
   workflow: WorkflowUuid,
   job: JobFields,
   context: MachineJobsContext,
+  write: (job: JobFields) => Promise<Outcome>,
   replaces?: JobUuid,
-): Promise<() => Promise<Claim>> {
+): Promise<Outcome | DuplicateClaim> {
   const action = actionOf(workflow);
   const elsewhere = await isElsewhere(job.params, context, replaces);
-  if (action === undefined) return await claimsToMake(job, elsewhere, context, replaces);
+  if (action === undefined) {
+    return await placed(() => claimMake(job, elsewhere, context, replaces), write);
+  }
   const request = await prepareAction(action, job, elsewhere, context);
-  return () => claimForAction(request, job, context);
+  return await placed(() => claimForAction(request, job, context), write);
 }
 
 /**
@@ -201,6 +208,9 @@ async function isElsewhere(
   return (owner ?? before ?? hostUuid) !== hostUuid;
 }
 
+/** The job that already does what a request asks for. */
+type DuplicateClaim = Extract<Claim, { kind: "duplicate" }>;
+
 /**
  * Writes a job for its machine. If a job of another request gets in between the check and the write, the store
  * refuses it, and the check is repeated: the store compares target and params only, but the job that it found may
@@ -208,15 +218,15 @@ async function isElsewhere(
  * @throws {AgentError} see jobRefusal()
  */
 async function placed<Outcome extends CreateJobOutcome | RetryOutcome>(
-  claims: () => Promise<Claim>,
+  look: () => Promise<Claim>,
   write: (job: JobFields) => Promise<Outcome>,
-): Promise<Outcome | Extract<Claim, { kind: "duplicate" }>> {
-  for (let look = 1;; look++) {
-    const claim = await claims();
+): Promise<Outcome | DuplicateClaim> {
+  for (let looks = 1;; looks++) {
+    const claim = await look();
     if (claim.kind === "duplicate") return claim;
     const outcome = await write(claim.job);
     if (outcome.kind !== "machine_taken" && outcome.kind !== "duplicate") return outcome;
-    if (look === LOOKS_MAX) throw jobRefusal(outcome);
+    if (looks === LOOKS_MAX) throw jobRefusal(outcome);
   }
 }
 

@@ -78,32 +78,8 @@ export interface RequestChecks {
   readonly now: Now;
 }
 
-/** Who has the uuid of a request: a machine, or the job of a machine that no longer exists. */
-interface UuidHolder {
-  /** As vmadm describes it; null when the uuid is free. */
-  readonly machine: JsonObject | null;
-  /** The job that made a machine that is now gone: the same request may create it again. */
-  readonly gone: JobUuid | undefined;
-}
-
-/** No machine and no job has the uuid. */
-const FREE_UUID: UuidHolder = { machine: null, gone: undefined };
-
-/**
- * Asks who has a uuid. Called before the claim, so that a vmadm that hangs does not delay requests for other
- * machines.
- */
-export async function holderOfUuid(
-  uuid: MachineUuid,
-  { store, vmadm }: Pick<RequestChecks, "store" | "vmadm">,
-): Promise<UuidHolder> {
-  const made = await jobThatMade(machineTarget(uuid), store);
-  const machine = await vmadm.get(uuid);
-  return { machine, gone: machine === null ? made?.uuid : undefined };
-}
-
 /** @throws {AgentError} `conflict` naming the machine that has the uuid */
-function requireFree(uuid: MachineUuid, { machine }: UuidHolder): void {
+function requireFree(uuid: MachineUuid, machine: JsonObject | null): void {
   if (machine === null) return;
   const { alias, brand, state } = machine;
   const name = typeof alias === "string" && alias !== "" ? ` ${JSON.stringify(alias)}` : "";
@@ -136,36 +112,27 @@ export async function requireMedium(
 }
 
 /** A request for a machine that was read, and is to become a job. */
-interface PreparedStart {
+interface StartRequest {
+  readonly request: MachineRequest;
   /** Of the machine: that of the request, or a new one. */
   readonly uuid: MachineUuid;
   /** Of the job. */
   readonly params: JsonObject;
-  /**
-   * Prepares the claim of the job. Whatever can be refused without a job is refused; the job of an equal request is
-   * joined even if the medium is gone by now.
-   * @param job has these params
-   * @returns looks for the job to join; to be called again when a job of another request gets in between
-   * @throws {AgentError} as jobToJoin() and requireMedium()
-   */
-  claimsFor(job: JobFields): Promise<() => Promise<Claim>>;
+  /** Whether another host is to have the machine, which alone can answer for uuid and medium. */
+  readonly elsewhere: boolean;
 }
 
 /**
  * Reads the body of a request for a machine, which looks at nothing else yet.
  * @throws {AgentError} as readMachineBody()
  */
-export async function prepareStart(
+export async function readStart(
   body: unknown,
-  context: RequestChecks & Parameters<typeof readMachineBody>[1] & { readonly newUuid: NewUuid },
-): Promise<PreparedStart> {
+  context: Parameters<typeof readMachineBody>[1] & { readonly newUuid: NewUuid },
+): Promise<StartRequest> {
   const { request, server, other } = await readMachineBody(body, context);
   const uuid = request.uuid ?? context.newUuid<MachineUuid>();
-  return {
-    uuid,
-    params: paramsOf(request, uuid, server),
-    claimsFor: (job) => claimsToStart(request, job, other !== undefined, context),
-  };
+  return { request, uuid, params: paramsOf(request, uuid, server), elsewhere: other !== undefined };
 }
 
 /** The params of a job that carries out the request. @param server the host that the request names */
@@ -179,69 +146,34 @@ export function paramsOf(
   return server === undefined ? described : { ...described, [SERVER_PARAM]: server };
 }
 
-/** @param elsewhere whether another host is to have the machine, which alone can answer for uuid and medium */
-async function claimsToStart(
-  { uuid, machine, media }: MachineRequest,
-  job: JobFields,
-  elsewhere: boolean,
-  checks: RequestChecks,
-): Promise<() => Promise<Claim>> {
-  const holder = uuid === undefined || elsewhere ? FREE_UUID : await holderOfUuid(uuid, checks);
-  const claims = async (): Promise<Claim> => {
-    const joined = uuid && await jobToJoin(uuid, job.params, holder, checks.store);
-    return joined ? { kind: "duplicate", job_uuid: joined.uuid } : { kind: "free", job };
-  };
-  const first = await claims();
-  if (first.kind === "duplicate") return () => Promise.resolve(first);
-  if (!elsewhere) await requireMedium({ machine, media }, checks);
-  return claims;
-}
-
 /**
- * Prepares the claim of a job of POST /jobs, or of one that retries another.
- * @param elsewhere whether the job will run on another host, which then checks it
- * @param replaces the finished job that it retries
- * @returns as of PreparedStart.claimsFor()
- * @throws {AgentError} as requireMakeable() and claimMachine()
+ * Gives a job the machine of the request, or finds the job to join. Whatever can be refused without a job is refused.
+ * The medium is looked for last: the job of an equal request is joined even if it is gone by now.
+ * @param job has the params of the request
+ * @throws {AgentError} as jobToJoin() and requireMedium()
  */
-export async function claimsToMake(
+export async function claimStart(
+  { request, elsewhere }: StartRequest,
   job: JobFields,
-  elsewhere: boolean,
   checks: RequestChecks,
-  replaces: JobUuid | undefined,
-): Promise<() => Promise<Claim>> {
-  requireJobParams(job.params);
-  if (!elsewhere) await requireMakeable(job, checks);
-  return () => claimMachine(job, checks, replaces);
-}
-
-/**
- * Checks a job of POST /jobs as a request for a machine. A job that is to run later is checked by its own first
- * tasks: by then a machine may be gone, or a medium have arrived.
- * @throws {AgentError} as parseMachineRequest(), requireFree() and requireMedium()
- */
-async function requireMakeable(job: JobFields, checks: RequestChecks): Promise<void> {
-  const request = parseMachineRequest(requestOf(job.params), checks.policy);
-  if (job.exec_after !== undefined && job.exec_after > checks.now()) return;
+): Promise<Claim> {
   const { uuid } = request;
-  if (uuid !== undefined) {
-    // An unfinished job of the machine is joined, or named in the refusal.
-    if (await holderOf(machineTarget(uuid), checks.store) !== undefined) return;
-    requireFree(uuid, await holderOfUuid(uuid, checks));
-  }
-  await requireMedium(request, checks);
+  const joined = uuid && await jobToJoin(uuid, job.params, elsewhere, checks);
+  if (joined) return { kind: "duplicate", job_uuid: joined.uuid };
+  if (!elsewhere) await requireMedium(request, checks);
+  return { kind: "free", job };
 }
 
 /**
  * The job of an earlier equal request, unless its machine no longer exists.
- * @param holder what holderOfUuid() returned
+ * @param elsewhere whether another host is to have the machine, which alone knows whether it exists
  * @throws {AgentError} `conflict` naming another unfinished job of the machine, or the machine
  */
 export async function jobToJoin(
   uuid: MachineUuid,
   params: JsonObject,
-  holder: UuidHolder,
-  store: JobsOnly,
+  elsewhere: boolean,
+  { store, vmadm }: Pick<RequestChecks, "store" | "vmadm">,
 ): Promise<Job | undefined> {
   const target = machineTarget(uuid);
   const unfinished = await holderOf(target, store);
@@ -250,10 +182,11 @@ export async function jobToJoin(
     throw otherJob(unfinished, target);
   }
   const made = await jobThatMade(target, store);
-  const same = made !== undefined && sameRequest(made.requested_params, params) &&
-    made.uuid !== holder.gone;
-  if (same) return made;
-  requireFree(uuid, holder);
+  const same = made !== undefined && sameRequest(made.requested_params, params);
+  if (elsewhere) return same ? made : undefined;
+  const machine = await vmadm.get(uuid);
+  if (same && machine !== null) return made;
+  requireFree(uuid, machine);
   return undefined;
 }
 
@@ -264,39 +197,59 @@ async function jobThatMade(target: string, store: JobsOnly): Promise<Job | undef
 }
 
 /**
- * Gives a job the target of the machine that it creates.
+ * Gives a job of POST /jobs, or one that retries another, the target of the machine that it creates. It is checked as
+ * a request for a machine. A job that is to run later is checked by its own first tasks: by then a machine may be
+ * gone, or a medium have arrived.
+ * @param elsewhere whether the job will run on another host, which then checks it
  * @param replaces the finished job that it retries
- * @throws {AgentError} `invalid_argument`; `conflict` naming another unfinished job
+ * @throws {AgentError} as parseMachineRequest(), requireFree() and requireMedium(); `invalid_argument`; `conflict`
+ *   naming another unfinished job
  */
-async function claimMachine(
+export async function claimMake(
   given: JobFields,
-  { store, policy }: { readonly store: JobsOnly; readonly policy: Policy },
+  elsewhere: boolean,
+  checks: RequestChecks,
   replaces: JobUuid | undefined,
 ): Promise<Claim> {
+  requireJobParams(given.params);
   // If the machine is named after the finished job, the new one is named after the new job.
   const unnamed = replaces !== undefined && given.params.uuid === undefined &&
     given.target === machineTarget(replaces);
   const job = unnamed ? { ...given, target: null } : given;
-  const { uuid } = parseMachineRequest(requestOf(job.params), policy);
-  const target = machineTarget(uuid ?? job.uuid);
+  const request = parseMachineRequest(requestOf(job.params), checks.policy);
+  const { uuid } = request;
+  const target = targetOf(job, uuid);
+  const holder = uuid && await holderOf(target, checks.store);
+  if (holder) {
+    if (!mayJoin(holder, { ...job.params, uuid })) throw otherJob(holder, target);
+    return { kind: "duplicate", job_uuid: holder.uuid };
+  }
+  const later = job.exec_after !== undefined && job.exec_after > checks.now();
+  if (!elsewhere && !later) {
+    if (uuid !== undefined) requireFree(uuid, await checks.vmadm.get(uuid));
+    await requireMedium(request, checks);
+  }
   // Without a uuid in the params, the machine is named after its job.
   const machine_uuid = uuid ?? parseUuid<MachineUuid>(job.uuid, "uuid");
-  // Without a uuid, the job may have any target except that of a machine that it does not create.
-  const claims = uuid !== undefined || job.target?.startsWith(MACHINE_TARGET);
-  if (claims && job.target !== null && job.target !== target) {
+  const params = uuid === undefined ? job.params : { ...job.params, uuid };
+  return { kind: "free", job: { ...job, target, machine_uuid, params } };
+}
+
+/**
+ * The target of a job that creates a machine.
+ * @param uuid of the machine; without it, the job may have any target except that of a machine that it does not create
+ * @throws {AgentError} `invalid_argument`
+ */
+function targetOf({ uuid: job_uuid, target: given }: JobFields, uuid?: MachineUuid): string {
+  const target = machineTarget(uuid ?? job_uuid);
+  const claims = uuid !== undefined || given?.startsWith(MACHINE_TARGET);
+  if (claims && given !== null && given !== target) {
     const message = uuid === undefined
       ? `Cannot accept target: ${MACHINE_TARGET} is for the machine of params.uuid, which is missing`
       : `Cannot accept target: a job for machine ${uuid} has target ${target}`;
     throw invalidArgument("target", message);
   }
-  if (uuid === undefined) {
-    return { kind: "free", job: { ...job, target: job.target ?? target, machine_uuid } };
-  }
-  const params = { ...job.params, uuid };
-  const holder = await holderOf(target, store);
-  if (holder === undefined) return { kind: "free", job: { ...job, target, machine_uuid, params } };
-  if (!mayJoin(holder, params)) throw otherJob(holder, target);
-  return { kind: "duplicate", job_uuid: holder.uuid };
+  return given ?? target;
 }
 
 /** Whether an unfinished job does what a request asks for. */
