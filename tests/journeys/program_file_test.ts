@@ -35,7 +35,11 @@ eachProgram("a job waits while the program is missing, and readiness says so", a
       assertEquals((await guests()).status, "ok");
       await Deno.remove(path);
       for (const pid of (await cpuOfChildren(stateDir)).keys()) Deno.kill(pid, "SIGKILL");
-      await agent.said("guest failed to start");
+      await until("the agent to miss every guest", async () => {
+        const metrics = await (await agent.fetch("/metrics")).text();
+        return /guests\{state="warm"\} 0\n/.test(metrics) &&
+          /guests\{state="spare"\} 0\n/.test(metrics);
+      });
       const uuid = await newJob();
       assertStringIncludes(await agent.said("task not started"), uuid);
       assertMatch(await guestsAre("failed"), /^guests do not start: /);
