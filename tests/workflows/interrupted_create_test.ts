@@ -6,6 +6,8 @@ import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openLocks } from "../../src/host/locks.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
+import { openState } from "../../src/simulator/host_folder.ts";
+import { changeMachine } from "../../src/simulator/machine.ts";
 import type { RunningJob } from "../../src/runner/running_job.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";
@@ -102,6 +104,32 @@ Deno.test("create_machine starts again when vmadm died with the agent", async ()
     const messages = await messagesOf(host, job);
     const left = `create_machine: Deleting machine ${UUID}, which was left failed`;
     assert(messages.includes(left), messages.join("\n"));
+    await host.assertHolds(UUID);
+  });
+});
+
+Deno.test("create_machine starts again when its create left a failed machine without tags", async () => {
+  await withProvisioning(async ({ host, provision }) => {
+    const job = await provision(paramsFor(host, UUID), {
+      before: async (name, times) => {
+        if (name !== "create_machine") return;
+        if (times === 1) {
+          await hastyProvisioning(host, 1000);
+          await host.simulate("fault", "create_killed_after_install", "1");
+          return;
+        }
+        const state = await openState(join(host.folder, "host"));
+        await changeMachine(state, UUID, (machine) => machine.vm.tags = {});
+        await until("the failure", async () => (await host.vmadm.get(UUID))?.state === "failed");
+        assertEquals((await host.vmadm.get(UUID))?.tags, {});
+      },
+      diesAfter: (name, times) => name === "create_machine" && times === 1,
+    });
+    assertEquals([job.execution, job.chain_results[2]?.error], ["succeeded", ""]);
+    const messages = await messagesOf(host, job);
+    const left = `create_machine: Deleting machine ${UUID}, which was left failed`;
+    assert(messages.includes(left), messages.join("\n"));
+    assertEquals((await host.vmadm.get(UUID))?.tags, { zonewright_job: job.uuid });
     await host.assertHolds(UUID);
   });
 });

@@ -10,7 +10,7 @@ import type { WorkflowUuid } from "../../domain/id.ts";
 import { HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
 import { HALF_MADE, UNSETTLED } from "../../domain/machine/action.ts";
 import { BHYVE_BOOTS } from "../../domain/machine/media.ts";
-import { QUOTA_GIB_USUAL } from "../../domain/policy.ts";
+import { JOB_TAG, QUOTA_GIB_USUAL } from "../../domain/policy.ts";
 
 /**
  * Source of `settled(appear_seconds)`, part of create_machine and undo; the task has `uuid`. vmadm keeps
@@ -36,6 +36,16 @@ const SETTLED_MACHINE = `const UNSETTLED = ${JSON.stringify(UNSETTLED)};
       quiet = (machine && machine.state) === before ? quiet + 1 : 0;
     }
     return machine;
+  };`;
+
+/**
+ * Source of `isForeign(machine)`, part of create_machine and undo: whether another job or a person made it. The uuid was
+ * free when the job began; a create that died may have left its machine without tags.
+ */
+const FOREIGN_MACHINE = `const HALF_MADE = ${JSON.stringify(HALF_MADE)};
+  const isForeign = (machine) => {
+    const owner = machine.tags && machine.tags.${JOB_TAG};
+    return owner === undefined ? !HALF_MADE.includes(machine.state) : owner !== job.uuid;
   };`;
 
 /**
@@ -134,18 +144,15 @@ const VMADM_CREATE = `const payload = { ...job.params.machine, uuid, autoboot: f
 
 /**
  * Creates the machine. After a crash of the agent during this task a machine may exist already, or its create
- * may still be running. It is ours if preflight recorded that the uuid was free and the tag names this job. A
- * half-made machine cannot be finished, only deleted. If vmadm died with the agent, there may be volumes
+ * may still be running. It is ours if preflight recorded that the uuid was free, and its tag names this job or it is half-made
+ * without one. A half-made machine cannot be finished, only deleted. If vmadm died with the agent, there may be volumes
  * without a machine; the agent recorded their owner before the create.
  */
 const CREATE_MACHINE = `async function create_machine(job, cb) {
   const uuid = job.machine_uuid;
   const APPEAR_SECONDS = 60;
   ${SETTLED_MACHINE}
-  const isForeign = (machine) => {
-    const owner = machine.tags && machine.tags.zonewright_job;
-    return owner === undefined ? !UNSETTLED.includes(machine.state) : owner !== job.uuid;
-  };
+  ${FOREIGN_MACHINE}
   const isMade = (machine) => {
     return machine !== null && !isForeign(machine) && machine.state === "stopped";
   };
@@ -289,6 +296,7 @@ const UNDO = `async function undo(job, cb) {
   if (job.uuid_was_free !== true) return cb(null, { removed: null });
   const APPEAR_SECONDS = 20;
   ${SETTLED_MACHINE}
+  ${FOREIGN_MACHINE}
   const entryOf = (task) => job.chain_results.find(({ name }) => name === task);
   const creationOf = () => {
     const fetched = entryOf("fetch_medium");
@@ -311,10 +319,7 @@ const UNDO = `async function undo(job, cb) {
       await info({ task: "undo", message: "Machine " + uuid + " does not exist: nothing to remove" });
       return cb(null, { removed: null });
     }
-    const half_made = ${JSON.stringify(HALF_MADE)};
-    const owner = machine.tags && machine.tags.zonewright_job;
-    const foreign = owner === undefined ? !half_made.includes(machine.state) : owner !== job.uuid;
-    if (foreign) {
+    if (isForeign(machine)) {
       await info({ task: "undo", message: "Machine " + uuid + " was not created by this job: left alone" });
       return cb(null, { removed: null });
     }
