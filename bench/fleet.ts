@@ -392,7 +392,7 @@ async function measure(folder: string, sizes: FleetSizes): Promise<string[]> {
 
 const [word, ...others] = Deno.args;
 if ((word !== undefined && word !== "--quick") || others.length > 0) {
-  console.error(`bench: expected --quick or nothing, found "${Deno.args.join(" ")}"`);
+  console.error(`bench, expected --quick or nothing, found "${Deno.args.join(" ")}"`);
   Deno.exit(2);
 }
 const sizes = word === undefined ? FULL : QUICK;

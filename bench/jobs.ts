@@ -53,7 +53,7 @@ function parsePeers(value: string | undefined): string[] {
   const names = value.split(",");
   for (const name of names) {
     if (known.includes(name)) continue;
-    throw new Error(`--peers does not know "${name}": expected all, none or ${known.join(", ")}`);
+    throw new Error(`--peers does not know "${name}", expected all, none or ${known.join(", ")}`);
   }
   return names;
 }

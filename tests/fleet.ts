@@ -102,7 +102,7 @@ async function runFleet(folder: string, ended: Promise<void>): Promise<void> {
 if (import.meta.main) {
   if (postgresFolder() === undefined) {
     console.error(
-      "Cannot start the fleet: PostgreSQL is not installed: expected /usr/lib/postgresql/VERSION/bin,\n" +
+      "Cannot start the fleet: PostgreSQL is not installed, expected /usr/lib/postgresql/VERSION/bin,\n" +
         "as the package postgresql of Debian has it",
     );
     Deno.exit(1);

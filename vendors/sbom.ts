@@ -108,7 +108,7 @@ function hexOf(integrity: string): string {
   const [algorithm, base64 = ""] = integrity.split("-", 2);
   const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
   if (algorithm !== "sha512" || bytes.length !== 64) {
-    throw new Error(`Cannot read the integrity ${JSON.stringify(integrity)}: expected a sha512`);
+    throw new Error(`Cannot read the integrity ${JSON.stringify(integrity)}, expected a sha512`);
   }
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

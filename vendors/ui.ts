@@ -100,7 +100,7 @@ function packed(name: string, text: string): PackedUi["files"][string] {
     [constants.BROTLI_PARAM_SIZE_HINT]: bytes.byteLength,
   };
   const type = TYPES[name.slice(name.lastIndexOf(".") + 1)];
-  if (type === undefined) throw new Error(`Cannot pack ${name}: expected a script or a style`);
+  if (type === undefined) throw new Error(`Cannot pack ${name}, expected a script or a style`);
   return {
     type,
     br: new Uint8Array(brotliCompressSync(bytes, { params })).toBase64(),

@@ -66,7 +66,7 @@ async function readAuthority(path: string): Promise<string> {
   } catch (cause) {
     const message = `Cannot use peer_ca_file ${path}: ${
       systemReason(cause)
-    }: expected certificates (PEM)`;
+    }, expected certificates (PEM)`;
     throw new AgentError("invalid_argument", message, { cause });
   }
 }

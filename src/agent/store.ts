@@ -248,7 +248,7 @@ async function registerHost(
     throw new AgentError(
       "conflict",
       `Cannot register host ${uuid}: an agent with this uuid already runs, on ${name} (version ` +
-        `${version}), last heard from at ${seen_at}: expected one agent for each state folder`,
+        `${version}), last heard from at ${seen_at}, expected one agent for each state folder`,
     );
   }
   const admission = admissionOf(outcome.host);
@@ -277,7 +277,7 @@ export async function sharedServer(
   if (store.value.kind !== "postgres") {
     throw invalidArgument(
       "store",
-      "Cannot use the store: it is a file of this host: expected a store postgres://",
+      "Cannot use the store: it is a file of this host, expected a store postgres://",
     );
   }
   const password = store_password_file.value;

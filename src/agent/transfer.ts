@@ -21,7 +21,7 @@ import { sharedServer } from "./store.ts";
 async function requireDatabase(stateDir: string): Promise<void> {
   if (await fileInfo(join(stateDir, DATABASE_NAME)) !== undefined) return;
   const message =
-    `Cannot use ${stateDir} as the state folder: it holds no database: expected the ` +
+    `Cannot use ${stateDir} as the state folder: it holds no database, expected the ` +
     "folder of an agent";
   throw new AgentError("not_found", message, { about: { kind: "state_dir" } });
 }

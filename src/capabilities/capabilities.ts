@@ -218,7 +218,7 @@ function notOfHost(name: string): AgentError {
     `Cannot call ${name}: its workflow has placement ${
       JSON.stringify(ANY_HOST)
     }, so that every host may ` +
-    "run this job: expected a job of one host";
+    "run this job, expected a job of one host";
   return new AgentError("forbidden", message);
 }
 

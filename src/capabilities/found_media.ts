@@ -59,7 +59,7 @@ export function openFoundMedia(): FoundMedia {
     claim(job, value) {
       if (!isJsonObject(value) || typeof value.path !== "string") {
         const message =
-          `Cannot place the medium: it is ${kindOf(value)}: expected an object that ` +
+          `Cannot place the medium: it is ${kindOf(value)}, expected an object that ` +
           "media.find() returned";
         throw invalidArgument("medium", message);
       }

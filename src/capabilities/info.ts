@@ -47,7 +47,7 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
     deadlineMs: INFO_DEADLINE_MS,
     async perform(call, [entry]) {
       if (!isJsonObject(entry)) {
-        const found = `it is ${kindOf(entry)}: expected an object`;
+        const found = `it is ${kindOf(entry)}, expected an object`;
         throw invalidArgument("info", `Cannot append to the job's info: ${found}`);
       }
       const forged = forgedName(entry);
@@ -179,7 +179,7 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
     async perform({ job_uuid, task_name, secrets, noteNow, drop }, [first, given]) {
       const fields = given ?? {};
       if (!isJsonObject(fields)) {
-        const found = `its fields are ${kindOf(given)}: expected an object`;
+        const found = `its fields are ${kindOf(given)}, expected an object`;
         throw invalidArgument("fields", `Cannot log: ${found}`);
       }
       const message = masked(textOf(first, charsMax));

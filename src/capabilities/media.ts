@@ -95,7 +95,7 @@ function parseFind(value: JsonValue | undefined): { any: boolean; media: MediaRe
   if (typeof any_format !== "boolean") {
     throw invalidArgument(
       "media.any_format",
-      `Cannot find the medium: any_format is ${kindOf(any_format)}: expected true or false`,
+      `Cannot find the medium: any_format is ${kindOf(any_format)}, expected true or false`,
     );
   }
   return {

@@ -261,7 +261,7 @@ function parseBootArguments(value: JsonValue | undefined): BootArguments {
  */
 export function parseZoneFile(value: JsonValue | undefined): string {
   if (typeof value !== "string") {
-    const found = `it is ${kindOf(value)}: expected the path of a medium in the zone`;
+    const found = `it is ${kindOf(value)}, expected the path of a medium in the zone`;
     throw invalidArgument("file", `Cannot read file: ${found}`);
   }
   return parseMediaName(value.startsWith("/") ? value.slice(1) : value, "file");

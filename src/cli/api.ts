@@ -29,14 +29,14 @@ export const API: Noun = {
       const [word = "", path = ""] = args.operands;
       const method = word.toUpperCase();
       if (!METHODS.includes(method)) {
-        throw cannot(`use method ${JSON.stringify(word)}: expected one of ${METHODS.join(", ")}`);
+        throw cannot(`use method ${JSON.stringify(word)}, expected one of ${METHODS.join(", ")}`);
       }
       if (!path.startsWith("/")) {
-        throw cannot(`call ${JSON.stringify(path)}: expected a path such as /jobs`);
+        throw cannot(`call ${JSON.stringify(path)}, expected a path such as /jobs`);
       }
       const data = args.text("data");
       if (data !== undefined && (method === "GET" || method === "HEAD")) {
-        throw cannot(`send --data with ${method}: expected POST, PUT or DELETE`);
+        throw cannot(`send --data with ${method}, expected POST, PUT or DELETE`);
       }
       const call = {
         method,

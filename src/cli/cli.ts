@@ -142,10 +142,10 @@ function openCall(
   const usage = [name, command.operands].filter(Boolean).join(" ");
   const extra = args.operands[max];
   if (extra !== undefined) {
-    const meant = meantFile(extra, command, args) || `: expected ${usage}`;
+    const meant = meantFile(extra, command, args) || `, expected ${usage}`;
     throw usageError(`unexpected operand ${JSON.stringify(extra)}${meant}`);
   }
-  if (args.operands.length < min) throw usageError(`an operand is missing: expected ${usage}`);
+  if (args.operands.length < min) throw usageError(`an operand is missing, expected ${usage}`);
   const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;
   const plain = { ...terminal, env };
   const streams = command.streams === true || args.has(FOLLOW_FLAG.name);
@@ -181,7 +181,7 @@ function agentAddress(
   { env, cwd }: Terminal,
 ): AgentAddress {
   if (url !== undefined && socket !== undefined) {
-    throw usageError("--url and --socket are both given: expected one of them");
+    throw usageError("--url and --socket are both given, expected one of them");
   }
   const path = socket ?? (url === undefined ? env.ZONEWRIGHT_SOCKET : undefined) ?? "";
   if (path !== "") return { kind: "socket", path: resolve(cwd, path) };
@@ -194,7 +194,7 @@ function agentAddress(
     base.hash !== "" || base.username !== "" || base.password !== ""
   ) {
     throw cannot(
-      `use ${JSON.stringify(typed)} as the address of an agent: expected one such as ` +
+      `use ${JSON.stringify(typed)} as the address of an agent, expected one such as ` +
         `${DEFAULT_URL} or ${new URL(DEFAULT_URL).host}`,
     );
   }

@@ -40,7 +40,7 @@ const BACKUP: Command = {
     const [file = ""] = call.args.operands;
     // It is synced before it gets its name, and has none on standard output.
     if (file === "-") {
-      throw usageError("a backup is not written to standard output: expected a file");
+      throw usageError("a backup is not written to standard output, expected a file");
     }
     const to = resolve(call.terminal.cwd, file);
     const stateDir = await stateDirOf(call);
@@ -212,11 +212,11 @@ const PRUNE: Command = {
   async run(call): Promise<CommandEnd> {
     const text = call.args.text("older-than");
     if (text === undefined) {
-      throw usageError("--older-than is missing: expected a time such as 30d");
+      throw usageError("--older-than is missing, expected a time such as 30d");
     }
     const seconds = durationSeconds(text);
     if (seconds === undefined) {
-      throw cannot(`use --older-than ${JSON.stringify(text)}: expected a time such as 30d or 12h`);
+      throw cannot(`use --older-than ${JSON.stringify(text)}, expected a time such as 30d or 12h`);
     }
     if (!await confirmed(call, `remove jobs that ended over ${text} ago`)) return EXIT.failure;
     const path = "/agent/v1/jobs/prune";

@@ -168,7 +168,7 @@ function chosenOf<T extends { readonly name: string }>(
   for (const name of names) {
     if (known.includes(name)) continue;
     throw cannot(
-      `run check ${JSON.stringify(name)}: expected one of ${known.join(", ")}${
+      `run check ${JSON.stringify(name)}, expected one of ${known.join(", ")}${
         nearest(name, known)
       }`,
     );

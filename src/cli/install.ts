@@ -38,7 +38,7 @@ function managerOf({ args }: Invocation): ServiceManager {
   const found = SERVICE_MANAGERS.find((manager) => manager === word);
   if (found !== undefined) return found;
   throw cannot(
-    `install for ${JSON.stringify(word)}: expected ${SERVICE_MANAGERS.join(" or ")}` +
+    `install for ${JSON.stringify(word)}, expected ${SERVICE_MANAGERS.join(" or ")}` +
       nearest(word, SERVICE_MANAGERS),
   );
 }
@@ -57,10 +57,10 @@ function userOf({ args }: Invocation, manager: ServiceManager): { readonly user?
   const user = args.text("user");
   if (user === undefined) return {};
   if (manager === "smf") {
-    throw cannot("use --user with smf: in a global zone vmadm needs root: expected systemd");
+    throw cannot("use --user with smf: in a global zone vmadm needs root, expected systemd");
   }
   if (!USER.test(user)) {
-    throw cannot(`use --user ${JSON.stringify(user)}: expected the name of a user`);
+    throw cannot(`use --user ${JSON.stringify(user)}, expected the name of a user`);
   }
   return { user };
 }
@@ -102,7 +102,7 @@ async function install(call: Invocation): Promise<void> {
   const start = !args.has("no-start");
   const { file, runtime } = installableSelf();
   if (manager === "systemd" && runtime.length > 0) {
-    const message = "Cannot install for systemd what runs on Node: expected the binary, make build";
+    const message = "Cannot install for systemd what runs on Node, expected the binary, make build";
     throw new AgentError("conflict", message);
   }
   const definition = { manager, ...user, start, runtime };
@@ -111,7 +111,7 @@ async function install(call: Invocation): Promise<void> {
     return;
   }
   if (!selfCommand().compiled) {
-    throw new AgentError("conflict", "Cannot install from source: expected the binary, make build");
+    throw new AgentError("conflict", "Cannot install from source, expected the binary, make build");
   }
   const root = rootOf(call);
   const tools = { program: file, ...runnerFor(root), note: printer.note };
@@ -261,21 +261,21 @@ async function toItsEnd<T>(note: (line: string) => void, run: () => Promise<T>):
 /** @throws {AgentError} `invalid_argument` for a missing file, and for one without a digest */
 async function digestOf({ args }: Invocation, file: string): Promise<string | null> {
   const { isFile } = await Deno.stat(file).catch((error) => {
-    throw cannot(`upgrade to ${file}: ${systemReason(error)}: expected a binary of zonewright`);
+    throw cannot(`upgrade to ${file}: ${systemReason(error)}, expected a binary of zonewright`);
   });
   if (!isFile) {
-    throw cannot(`upgrade to ${file}: it is not a file: expected a binary of zonewright`);
+    throw cannot(`upgrade to ${file}: it is not a file, expected a binary of zonewright`);
   }
   const typed = args.text("sha256");
   if (args.has("unverified")) {
     if (typed === undefined) return null;
-    throw usageError("--sha256 and --unverified are both given: expected one of them");
+    throw usageError("--sha256 and --unverified are both given, expected one of them");
   }
   const found = typed ?? await sumBeside(file);
   const [hex = ""] = found.trim().toLowerCase().split(/\s/, 1);
   if (isDigestValue("sha256", hex)) return hex;
   const where = typed === undefined ? `${file}.sha256` : "--sha256";
-  const why = `${where} has no digest: expected 64 hexadecimal digits`;
+  const why = `${where} has no digest, expected 64 hexadecimal digits`;
   throw invalidArgument("sha256", `Cannot upgrade to ${file}: ${why}`);
 }
 
@@ -287,7 +287,7 @@ async function sumBeside(file: string): Promise<string> {
       throw cannot(`read ${file}.sha256: ${systemReason(error)}`);
     }
     const message =
-      `Cannot upgrade to ${file}: no digest vouches for it: expected ${file}.sha256, ` +
+      `Cannot upgrade to ${file}: no digest vouches for it, expected ${file}.sha256, ` +
       "--sha256 or --unverified";
     throw invalidArgument("sha256", message);
   }
@@ -298,7 +298,7 @@ function addressOf({ socket, listen, tls_cert }: Config): AgentAddress {
   if (socket.value !== null) return { kind: "socket", path: socket.value };
   if (listen.value === null || tls_cert.value !== null) {
     const message =
-      "Cannot upgrade: this host cannot ask the agent whether it is ready: expected " +
+      "Cannot upgrade: this host cannot ask the agent whether it is ready, expected " +
       "the setting socket";
     throw new AgentError("conflict", message);
   }

@@ -33,7 +33,7 @@ const SCOPE_FORM = "expected read or admin";
 /** @throws {AgentError} `invalid_argument` without the flag */
 function required({ args }: Invocation, flag: string, expected: string): string {
   const text = args.text(flag);
-  if (text === undefined) throw usageError(`--${flag} is missing: ${expected}`);
+  if (text === undefined) throw usageError(`--${flag} is missing, ${expected}`);
   return text;
 }
 
@@ -55,10 +55,10 @@ const CREATE: Command = {
   shared: "output",
   async run(call) {
     const name = required(call, "name", NAME_FORM);
-    if (!isTokenName(name)) throw cannot(`use --name ${JSON.stringify(name)}: ${NAME_FORM}`);
+    if (!isTokenName(name)) throw cannot(`use --name ${JSON.stringify(name)}, ${NAME_FORM}`);
     const typed = required(call, "scope", SCOPE_FORM);
     const scope = tokenScopeOf(typed);
-    if (scope === undefined) throw cannot(`use --scope ${JSON.stringify(typed)}: ${SCOPE_FORM}`);
+    if (scope === undefined) throw cannot(`use --scope ${JSON.stringify(typed)}, ${SCOPE_FORM}`);
     const token = tokenText(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)));
     const sha256 = await sha256Hex(new TextEncoder().encode(token));
     const created_at = systemNow();
@@ -66,7 +66,7 @@ const CREATE: Command = {
       if (tokens.some((one) => one.name === name)) {
         throw new AgentError(
           "already_exists",
-          `Cannot create token ${name}: it already exists: expected a new name`,
+          `Cannot create token ${name}: it already exists, expected a new name`,
         );
       }
       return [...tokens, { name, scope, sha256, created_at }];

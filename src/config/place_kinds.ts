@@ -73,14 +73,14 @@ export const STORE: Kind<StoreSetting> = {
     if (url.password !== "" || url.searchParams.has("password")) {
       // The value may contain a password, so the error does not repeat it.
       throw new Error(
-        "found a password: expected an address without one; put it in store_password_file",
+        "found a password, expected an address without one; put it in store_password_file",
       );
     }
     if (!/^\/[^/]+$/.test(url.pathname)) {
-      throw new Error("found no name of a database: expected one behind the last slash");
+      throw new Error("found no name of a database, expected one behind the last slash");
     }
     const named = [...url.searchParams].some(([name, at]) => name !== "host" || at[0] !== "/");
-    if (named) throw new Error("found a parameter: expected only ?host=/FOLDER, of a socket");
+    if (named) throw new Error("found a parameter, expected only ?host=/FOLDER, of a socket");
     return { kind: "postgres", url: url.href };
   },
 };

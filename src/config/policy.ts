@@ -88,7 +88,7 @@ const CALLERS = names("CALLER", (word) => {
   throw new Error(
     `${
       JSON.stringify(word.slice(0, 80))
-    } is not a caller: expected token:NAME, socket, loopback or unknown`,
+    } is not a caller, expected token:NAME, socket, loopback or unknown`,
   );
 });
 

@@ -58,7 +58,7 @@ const SOCKET_MODE: typeof MODE = {
 const GROUP_TEXT = matching(
   "GROUP",
   /^(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9})$/,
-  "a group: expected its name or its number",
+  "a group, expected its name or its number",
 );
 const GROUP: typeof GROUP_TEXT = {
   ...GROUP_TEXT,

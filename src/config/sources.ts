@@ -112,7 +112,7 @@ function settingText(origin: SettingOrigin, key: string): string {
 
 /** There are too many settings to list them. */
 function meant(name: string, known: readonly string[]): string {
-  return nearest(name, known) || ": expected the name of a setting";
+  return nearest(name, known) || ", expected the name of a setting";
 }
 
 function configError(errors: readonly FieldError[]): AgentError {
@@ -181,7 +181,7 @@ function readFile(
     const table = parsed[name];
     // A date of TOML is an object as well.
     if (table !== undefined && (!isJsonObject(table) || table instanceof Date)) {
-      const message = `${file.path}: ${name}: expected a table [${name}]`;
+      const message = `${file.path}: ${name} is not a table, expected [${name}]`;
       errors.push({ field: name, code: "Invalid", message });
     } else if (isJsonObject(table)) {
       refuseUnknownKeys(table, Object.keys(definitions), `${file.path} [${name}]`, errors);
@@ -271,7 +271,7 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
     if (error instanceof AgentError) throw error;
     const missing = error instanceof Deno.errors.NotFound;
     if (missing && named === undefined) return readConfig(sources);
-    const message = `Cannot read the configuration ${path}: ${systemReason(error)}: ` +
+    const message = `Cannot read the configuration ${path}: ${systemReason(error)}, ` +
       "expected a configuration file";
     throw new AgentError(missing ? "not_found" : "invalid_argument", message, { cause: error });
   }
@@ -300,7 +300,7 @@ function accessConflicts(
 ): SettingConflict[] {
   const conflicts: SettingConflict[] = [];
   if (listen.value === null && socket.value === null) {
-    const why = "off leaves no way to call the agent: expected a socket as well";
+    const why = "off leaves no way to call the agent, expected a socket as well";
     conflicts.push({ setting: listen, key: "listen", why });
   }
   const noCert = tls_cert.value === null;
@@ -316,7 +316,7 @@ function accessConflicts(
   }
   if (!socket_mode.value.endsWith("0") && !require_token.value) {
     const why =
-      `${socket_mode.value} admits every user of the host: expected require_token as well`;
+      `${socket_mode.value} admits every user of the host, expected require_token as well`;
     conflicts.push({ setting: socket_mode, key: "socket_mode", why });
   }
   return conflicts;
@@ -325,7 +325,7 @@ function accessConflicts(
 function indexConflicts({ allow_http_index, index, index_token_file }: Config): SettingConflict[] {
   const conflicts: SettingConflict[] = [];
   if (index.value?.startsWith("http://") && !allow_http_index.value) {
-    const why = `${index.value} has no TLS: expected https, or allow_http_index as well`;
+    const why = `${index.value} has no TLS, expected https, or allow_http_index as well`;
     conflicts.push({ setting: index, key: "index", why });
   }
   if (index_token_file.value !== null && index.value?.startsWith("https:") !== true) {

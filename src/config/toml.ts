@@ -69,7 +69,7 @@ export function withSetting(
   const place = row.table === null ? "above the first table" : `below [${row.table}]`;
   throw new AgentError(
     "conflict",
-    `Cannot change ${name}: it is not on a line of its own: expected ` +
+    `Cannot change ${name}: it is not on a line of its own, expected ` +
       `${row.key} = ${value} ${place}; change the file by hand`,
   );
 }
@@ -162,7 +162,7 @@ export function syntaxText(path: string, text: string, error: unknown): string {
   const found = text.split(/\r?\n/)[error.line - 1] ?? "";
   const line = withMaskedAddress(found).slice(0, LOOKED_CHARS_MAX);
   const known = MISTAKES.map((mistake) => mistake(line, why)).find((words) => words !== undefined);
-  const example = VAGUE.test(why) ? ': expected a line such as slots = 2 or host = "local"' : "";
+  const example = VAGUE.test(why) ? ', expected a line such as slots = 2 or host = "local"' : "";
   return `${path}:${error.line}:${error.column}: ${known ?? why + example}`;
 }
 
@@ -217,7 +217,7 @@ const bareItems: Mistake = (line) => {
   const all = items.split(",").map((item) => item.trim()).filter((item) => item !== "");
   const expected = all.map(written).join(", ");
   if (all.length === 0 || expected === all.join(", ")) return undefined;
-  return `every text of a list needs quotes: expected ${key} = [${expected}]`;
+  return `every text of a list needs quotes, expected ${key} = [${expected}]`;
 };
 
 const openText: Mistake = (line, why) => {
@@ -225,32 +225,32 @@ const openText: Mistake = (line, why) => {
   const [, key = "", quote = "", rest = ""] = /^\s*([\w-]+)\s*=\s*(["'])([^"']*)$/.exec(line) ?? [];
   if (quote === "") return undefined;
   const whole = `${key} = ${quote}${rest.trimEnd()}${quote}`;
-  return `a text needs a quote at its end: expected ${whole}`;
+  return `a text needs a quote at its end, expected ${whole}`;
 };
 
 const colon: Mistake = (line) => {
   const [, key = "", value = ""] = /^\s*"?([\w-]+)"?\s*:\s*([^\s#][^#]*)/.exec(line) ?? [];
   if (key === "") return undefined;
   const plain = value.trimEnd().replace(/[;,]$/, "");
-  return `a setting is KEY = VALUE: expected ${key} = ${written(plain)}`;
+  return `a setting is KEY = VALUE, expected ${key} = ${written(plain)}`;
 };
 
 const openTable: Mistake = (line) => {
   const [, name] = /^\s*\[\s*([\w-]+)\s*$/.exec(line) ?? [];
-  return name === undefined ? undefined : `a table needs a bracket at its end: expected [${name}]`;
+  return name === undefined ? undefined : `a table needs a bracket at its end, expected [${name}]`;
 };
 
 const keyAlone: Mistake = (line) => {
   const [, key] = /^\s*([\w-]+)(?:\s*=)?\s*(?:#.*)?$/.exec(line) ?? [];
-  return key === undefined ? undefined : `a setting needs a value: expected ${key} = VALUE`;
+  return key === undefined ? undefined : `a setting needs a value, expected ${key} = VALUE`;
 };
 
 const twice: Mistake = (_, why) =>
-  why.includes("redefine") ? "this is set above already: expected it once" : undefined;
+  why.includes("redefine") ? "this is set above already, expected it once" : undefined;
 
 const otherLanguage: Mistake = (line) =>
   line.startsWith("{") || line.startsWith("<")
-    ? 'this is not TOML: expected lines such as slots = 2 or host = "local"'
+    ? 'this is not TOML, expected lines such as slots = 2 or host = "local"'
     : undefined;
 
 const MISTAKES: readonly Mistake[] = [

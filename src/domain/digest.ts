@@ -38,7 +38,7 @@ export function parseDigest(value: unknown, field: string): Digest {
   const text = typeof value === "string" && DIGEST.test(value) ? value.trim().toLowerCase() : "";
   const algorithm = DIGEST_ALGORITHMS.find((known) => text.startsWith(`${known}:`));
   if (algorithm === undefined) {
-    throw invalidArgument(field, `Cannot read ${field}: expected ${DIGEST_WORDS}`);
+    throw invalidArgument(field, `Cannot read ${field}, expected ${DIGEST_WORDS}`);
   }
   return { algorithm, value: text.slice(algorithm.length + 1) };
 }

@@ -48,7 +48,7 @@ export function parsePathUuid<T extends WorkflowUuid | JobUuid | MachineUuid>(
 ): T {
   const folded = text.toLowerCase();
   if (!isUuid(folded)) {
-    throw new AgentError("not_found", `Cannot find ${noun} ${shown(text)}: expected a uuid`);
+    throw new AgentError("not_found", `Cannot find ${noun} ${shown(text)}, expected a uuid`);
   }
   return folded as T;
 }
@@ -67,7 +67,7 @@ export function parseUuid<T extends WorkflowUuid | TaskUuid | JobUuid | MachineU
   const folded = typeof value === "string" ? value.toLowerCase() : value;
   if (!isUuid(folded)) {
     const found = typeof value === "string" ? shown(value) : kindOf(value);
-    throw invalidArgument(field, `Cannot read ${field}: it is ${found}: expected a uuid`);
+    throw invalidArgument(field, `Cannot read ${field}: it is ${found}, expected a uuid`);
   }
   return folded as T;
 }

@@ -19,9 +19,9 @@ export function nearest(word: string, known: readonly string[]): string {
   return near === undefined ? "" : `: did you mean ${JSON.stringify(near)}?`;
 }
 
-/** The same, with the known words when none is near: `: expected one of a, b`. */
+/** The same, with the known words when none is near: `, expected one of a, b`. */
 export function nearestOrAll(word: string, known: readonly string[]): string {
-  return nearest(word, known) || `: expected one of ${wordList(known)}`;
+  return nearest(word, known) || `, expected one of ${wordList(known)}`;
 }
 
 /** Words that an error lists; further ones are counted. */

@@ -162,7 +162,7 @@ export function guardedTransport(
  */
 export function absoluteFolder(path: string): string {
   if (!isAbsolute(path)) {
-    const message = `Cannot use ${JSON.stringify(path)} as a folder: expected an absolute path`;
+    const message = `Cannot use ${JSON.stringify(path)} as a folder, expected an absolute path`;
     throw new AgentError("invalid_argument", message);
   }
   const normal = normalize(path);

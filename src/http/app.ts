@@ -142,7 +142,7 @@ function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
     return refused(c, new AgentError("not_found", message));
   }
   const allow = allowed.join(", ");
-  const message = `Cannot ${method} ${shown}: expected ${allow}`;
+  const message = `Cannot ${method} ${shown}, expected ${allow}`;
   const response = refused(c, new AgentError("method_not_allowed", message));
   response.headers.set("allow", allow);
   return response;

@@ -362,7 +362,7 @@ async function claimForAction(
 
 function filesUnknown(uuid: MachineUuid): AgentError {
   const message =
-    `Cannot eject from machine ${uuid}: another host has it, and the files are not named; ` +
+    `Cannot eject from machine ${uuid}: another host has it, and the files are not named, ` +
     `expected files, or POST /agent/v1/machines/${uuid}/eject, which that host answers`;
   return invalidArgument("files", message, "Missing");
 }

@@ -238,7 +238,7 @@ function walledCommand(
   if (user !== undefined && !root) {
     throw new AgentError(
       "invalid_argument",
-      `Cannot run guests as user ${user.uid}: the agent is not root: expected to run as root`,
+      `Cannot run guests as user ${user.uid}: the agent is not root, expected to run as root`,
     );
   }
   const [program = "", ...args] = [

@@ -92,7 +92,7 @@ export async function installedManager(root = "/"): Promise<ServiceManager> {
     if (!await hasOwnDefinition(join(root, definition))) continue;
     if (await exists(join(root, binary))) return manager;
   }
-  const message = "Cannot upgrade: no installed agent was found: expected one that zonewright " +
+  const message = "Cannot upgrade: no installed agent was found, expected one that zonewright " +
     "install has put here";
   throw new AgentError("conflict", message);
 }
@@ -176,7 +176,7 @@ async function copyVerified(
   );
   const found = hash.digest("hex");
   if (sha256 === null || found === sha256) return found;
-  const message = `Cannot upgrade to ${file}: its sha256 is ${found}: expected ${sha256}`;
+  const message = `Cannot upgrade to ${file}: its sha256 is ${found}, expected ${sha256}`;
   throw new AgentError("digest_mismatch", message);
 }
 
@@ -203,7 +203,7 @@ async function versionOf(
   } catch (error) {
     why = messageOf(error);
   }
-  const message = `Cannot upgrade to ${file}: ${why}: expected a zonewright of this system`;
+  const message = `Cannot upgrade to ${file}: ${why}, expected a zonewright of this system`;
   throw new AgentError("conflict", message);
 }
 
@@ -211,7 +211,7 @@ async function versionOf(
 async function requireOwn(manager: ServiceManager, run: Run): Promise<boolean> {
   const known = await askKnown(run, manager);
   if (known.kind === "foreign") {
-    const message = `Cannot upgrade ${SERVICE_NAME[manager]}: it comes from ${known.definition}: ` +
+    const message = `Cannot upgrade ${SERVICE_NAME[manager]}: it comes from ${known.definition}, ` +
       "expected a service that zonewright install wrote";
     throw new AgentError("conflict", message);
   }
@@ -306,7 +306,7 @@ async function rolledBack(
     await removeFile(`${binary}${UNDER_WAY}`);
   } catch (error) {
     const kept = database === null ? "" : ` and the database ${database}`;
-    const message = `Cannot upgrade: ${why}; and cannot go back: ${messageOf(error)}: expected ` +
+    const message = `Cannot upgrade: ${why}; and cannot go back: ${messageOf(error)}, expected ` +
       `the binary ${previous}${kept} in their places`;
     return new AgentError("host", message, { cause: error });
   }

@@ -104,7 +104,7 @@ function parseFault(name: string, words: readonly string[]): Fault {
   if (!isFaultName(name)) {
     throw new AgentError(
       "invalid_argument",
-      `Cannot set fault "${name}": expected one of ${Object.keys(FAULTS).join(", ")}`,
+      `Cannot set fault "${name}", expected one of ${Object.keys(FAULTS).join(", ")}`,
     );
   }
   const kind: FaultValue = FAULTS[name];

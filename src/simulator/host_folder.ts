@@ -158,7 +158,7 @@ export async function readJson(file: string): Promise<JsonObject | null> {
   if (text === undefined) return null;
   const value: unknown = JSON.parse(text);
   if (!isJsonObject(value)) {
-    throw new AgentError("internal", `Cannot read ${file}: expected a JSON object`);
+    throw new AgentError("internal", `Cannot read ${file}, expected a JSON object`);
   }
   return value;
 }

@@ -177,7 +177,7 @@ async function actOnGuest(state: State, uuid: string, event: string): Promise<vo
   const signal = EVENTS[event];
   if (signal === undefined) {
     const words = Object.keys(EVENTS).join(", ");
-    const message = `Cannot make guest ${uuid} ${JSON.stringify(event)}: expected one of ${words}`;
+    const message = `Cannot make guest ${uuid} ${JSON.stringify(event)}, expected one of ${words}`;
     throw new AgentError("invalid_argument", message);
   }
   const machine = await readMachine(state, uuid);

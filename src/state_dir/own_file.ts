@@ -67,7 +67,7 @@ function realPathOf(path: string): string {
     return Deno.realPathSync(path);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw stateFolderError(path, error);
-    const message = `Cannot use ${path} as the state folder: it does not exist: expected the ` +
+    const message = `Cannot use ${path} as the state folder: it does not exist, expected the ` +
       "folder of an agent";
     throw new AgentError("not_found", message, { cause: error, about: { kind: "state_dir" } });
   }
@@ -108,7 +108,7 @@ export function stateFolderError(path: string, error: unknown): AgentError {
   const who = Deno.uid() === null ? "" : ` that user ${Deno.uid()} may write to`;
   const room = code === "storage_full" ? " and that has room" : "";
   const message =
-    `Cannot use ${path} as the state folder: ${why}: expected a folder${who}${room}; ` +
+    `Cannot use ${path} as the state folder: ${why}, expected a folder${who}${room}; ` +
     "--state-dir names another";
   // The folder is created if it is missing, so something on its path is in the way.
   return new AgentError(code === "not_found" ? "conflict" : code, message, {

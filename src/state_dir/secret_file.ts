@@ -21,7 +21,7 @@ const PRIVATE_BYTES_MAX = 64 * 1024;
 export async function readSecretFile(path: string): Promise<string> {
   const secret = (await readPrivateFile(path)).replace(/\r?\n$/, "");
   if (secret.length <= SECRET_CHARS_MAX && SECRET.test(secret)) return secret;
-  const message = `Cannot use ${path}: expected one word of at most ${SECRET_CHARS_MAX} characters`;
+  const message = `Cannot use ${path}, expected one word of at most ${SECRET_CHARS_MAX} characters`;
   throw new AgentError("invalid_argument", message);
 }
 

@@ -90,7 +90,7 @@ async function closeToOthers(path: string): Promise<void> {
   if (!await mayBeStateDir(path)) {
     const message =
       `Cannot use ${path} as the state folder: it holds other things, and is open to ` +
-      "others: expected a folder of the agent's own";
+      "others, expected a folder of the agent's own";
     throw new AgentError("conflict", message, { about: { kind: "state_dir" } });
   }
   await Deno.chmod(path, FOLDER_MODE);

@@ -74,6 +74,6 @@ export function requireMoved(mark: TransferMark, host: string): void {
   if (mark.host === host) return;
   const message =
     `Cannot use the store: this folder is a copy, whose jobs were moved to ${mark.url} for ` +
-    `host ${mark.host}, and this is host ${host}: expected an empty state folder`;
+    `host ${mark.host}, and this is host ${host}, expected an empty state folder`;
   throw new AgentError("conflict", message);
 }

@@ -155,7 +155,7 @@ export async function hostNamedBy(
     case "ambiguous": {
       const { uuids } = found;
       const errors = uuids.map((message) => ({ field: "host", code: "Invalid" as const, message }));
-      const message = `Cannot choose host ${quoted(name)}: ${uuids.length} hosts have this name: ` +
+      const message = `Cannot choose host ${quoted(name)}: ${uuids.length} hosts have this name, ` +
         `expected one of the uuids ${uuids.join(", ")}`;
       throw new AgentError("invalid_argument", message, { errors, about: { kind: "host", name } });
     }
@@ -194,8 +194,8 @@ export function noHost(
     });
   }
   const why = {
-    unknown: "is not registered: expected the uuid or the name of a host",
-    ambiguous: "is the name of several hosts: expected a uuid",
+    unknown: "is not registered, expected the uuid or the name of a host",
+    ambiguous: "is the name of several hosts, expected a uuid",
     forgotten: "was forgotten: it takes no job until it is uncordoned",
   }[reason];
   const message = `${action}: host ${quoted(host)} ${why}`;

@@ -77,7 +77,7 @@ async function checkHostFolder(folder: string): Promise<void> {
   }
   if (names.length === 0 || names.includes("host.json")) return;
   const message = `Cannot use ${JSON.stringify(folder)} as a simulated host: it holds ` +
-    "other files: expected a new folder, or one of an earlier trial";
+    "other files, expected a new folder, or one of an earlier trial";
   throw new AgentError("invalid_argument", message);
 }
 

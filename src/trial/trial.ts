@@ -145,7 +145,7 @@ async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<C
     const there = await Deno.stat(path).catch(() => undefined);
     if (there?.isDirectory) continue;
     const message =
-      `Cannot use the media folder ${JSON.stringify(path)}: it does not exist: expected ` +
+      `Cannot use the media folder ${JSON.stringify(path)}: it does not exist, expected ` +
       "a folder";
     throw invalidArgument("media-dir", message);
   }
@@ -169,7 +169,7 @@ function newJob(
   if (workflow.chain.length === 0) {
     throw invalidArgument(
       "chain",
-      "Cannot try the workflow: it has no tasks: expected one in its chain",
+      "Cannot try the workflow: it has no tasks, expected one in its chain",
     );
   }
   return {

@@ -12,14 +12,14 @@ const SEED_MAX = 1_000_000_000;
 const given = parseArgs(Deno.args, {
   string: ["seed", "seeds", "cycles", "program"],
   unknown: (argument) => {
-    throw new Error(`Unknown argument ${argument}: expected --seed, --seeds, --cycles, --program`);
+    throw new Error(`Unknown argument ${argument}, expected --seed, --seeds, --cycles, --program`);
   },
 });
 
 function numberOf(name: string, otherwise: number): number {
   const number = Number(given[name] ?? otherwise);
   if (Number.isInteger(number) && number >= 0) return number;
-  throw new Error(`Cannot read --${name}: expected a whole number, found ${given[name]}`);
+  throw new Error(`Cannot read --${name}, expected a whole number, found ${given[name]}`);
 }
 
 const first = numberOf("seed", Math.floor(Math.random() * SEED_MAX));

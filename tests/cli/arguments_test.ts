@@ -26,7 +26,7 @@ Deno.test("parseArguments() accepts other words for a flag", () => {
   assertEquals(parseArguments(["--from-file", "a"], FLAGS).text("file"), "a");
   assertEquals(
     refusal("-f", "a", "--from-file=b"),
-    "Cannot read the command: --file is given twice: expected it once",
+    "Cannot read the command: --file is given twice, expected it once",
   );
 });
 
@@ -49,7 +49,7 @@ Deno.test("parseArguments() names the nearest flag for an unknown one", () => {
   );
   assertEquals(
     refusal("--entirely-different"),
-    `Cannot read the command: unknown flag "--entirely-different": expected ${
+    `Cannot read the command: unknown flag "--entirely-different", expected ${
       FLAGS.map(({ name }) => `--${name}`).join(", ")
     }`,
   );
@@ -58,19 +58,19 @@ Deno.test("parseArguments() names the nearest flag for an unknown one", () => {
 Deno.test("parseArguments() refuses missing, unexpected and repeated values", () => {
   assertEquals(
     refusal("--file"),
-    "Cannot read the command: --file has no value: expected FILE, found none",
+    "Cannot read the command: --file has no value, expected FILE, found none",
   );
   assertEquals(
     refusal("--file", "--json"),
-    "Cannot read the command: --file has no value: expected FILE, found the flag --json; " +
+    "Cannot read the command: --file has no value, expected FILE, found the flag --json; " +
       "write --file=--json to give that text",
   );
   assertEquals(
     refusal("--json=1"),
-    "Cannot read the command: --json takes no value: expected the flag alone",
+    "Cannot read the command: --json takes no value, expected the flag alone",
   );
   assertEquals(
     refusal("-f", "a", "--file", "b"),
-    "Cannot read the command: --file is given twice: expected it once",
+    "Cannot read the command: --file is given twice, expected it once",
   );
 });

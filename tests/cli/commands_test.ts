@@ -121,7 +121,7 @@ Deno.test("job list exits 2 for an unknown state", () =>
   withHttpAgent(async (agent) => {
     const { code, err } = await said(agent, ["job", "list", "--state", "done"]);
     assertEquals(code, 2);
-    assertStringIncludes(err(), 'Cannot filter by execution "done": expected one of succeeded');
+    assertStringIncludes(err(), 'Cannot filter by execution "done", expected one of succeeded');
     assertStringIncludes(err(), "hint: zonewright job list --help");
   }));
 
@@ -177,7 +177,7 @@ Deno.test("job resume reports a result, a JSON result or an error", () =>
     ) {
       const { code, err } = await said(agent, ["job", "resume", uuid, ...both]);
       assertEquals(code, 2);
-      assertStringIncludes(err(), "are both given: expected one of them");
+      assertStringIncludes(err(), "are both given, expected one of them");
     }
   }));
 
@@ -237,7 +237,7 @@ Deno.test("workflow create reports every incorrect field, and exits 2", () =>
     const input = JSON.stringify({ chain: [{ body: "1 + 1" }] });
     const { code, err } = await said(agent, ["workflow", "create", "-f", "-"], { input });
     assertEquals(code, 2);
-    assertStringIncludes(err(), ": name is missing: expected ");
+    assertStringIncludes(err(), ": name is missing, expected ");
     assertStringIncludes(err(), "\n  chain[0].body is not a function definition");
   }));
 

@@ -45,7 +45,7 @@ Deno.test("config init writes every setting as a comment, prints it for -, and r
     assertEquals([refused.code, refused.out], [6, ""]);
     assertStringIncludes(
       refused.err,
-      `Cannot write ${path}: it exists: expected a new file, or --force`,
+      `Cannot write ${path}: it exists, expected a new file, or --force`,
     );
     assertStringIncludes(refused.err, "hint: zonewright config set");
     assertEquals(await Deno.readTextFile(path), "# mine\n");
@@ -172,7 +172,7 @@ Deno.test("config set refuses what an agent could not read, and writes nothing",
     await Deno.writeTextFile(path, text);
     const refused: [string[], number, string][] = [
       [["slots", "0"], 2, 'Cannot set slots: "0" is not an integer from 1 to 64'],
-      [["slots", "1", "2"], 2, "Cannot set slots to 2 values: expected one"],
+      [["slots", "1", "2"], 2, "Cannot set slots to 2 values, expected one"],
       [["slot", "1"], 2, 'Cannot find the setting "slot": did you mean "slots"?'],
       [["listen", "0.0.0.0:80"], 2, "is not a loopback address"],
       [["limits.tasks_max", "5"], 6, "Cannot change limits.tasks_max: it is not on a line"],
@@ -186,7 +186,7 @@ Deno.test("config set refuses what an agent could not read, and writes nothing",
     }
     const broken: [string, string][] = [
       ["host = simulated\n", `${path}:1:8: a text needs quotes: found host = simulated, expected`],
-      ["slots = 2\nslots = 3\n", `${path}:2:1: this is set above already: expected it once`],
+      ["slots = 2\nslots = 3\n", `${path}:2:1: this is set above already, expected it once`],
     ];
     for (const [source, why] of broken) {
       await Deno.writeTextFile(path, source);

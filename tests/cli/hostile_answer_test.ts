@@ -188,7 +188,7 @@ Deno.test("a name that is too long exits 2, and is not repeated", async () => {
   assertEquals(await screen.run("job", "run", "a".repeat(100_000)), 2);
   assertStringIncludes(
     screen.err(),
-    "Cannot call a path of 100016 characters: expected 16384 at most\n",
+    "Cannot call a path of 100016 characters, expected 16384 at most\n",
   );
   assert(screen.err().length < 300);
 });

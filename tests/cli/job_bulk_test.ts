@@ -47,7 +47,7 @@ Deno.test("job cancel of many requires --yes in scripts", () =>
     assertEquals([unasked.code, unasked.out()], [2, ""]);
     assertStringIncludes(
       unasked.err(),
-      'Cannot cancel 1 job with execution "queued", param zone="a": there is no terminal to ask on: ' +
+      'Cannot cancel 1 job with execution "queued", param zone="a": there is no terminal to ask on, ' +
         "expected --yes\n",
     );
     assertEquals(await executions(agent, [uuid]), ["queued"]);
@@ -152,7 +152,7 @@ Deno.test("an ambiguous choice of jobs exits 2 before any call", async () => {
     [["retry", "--execution", "running"], "expected --execution failed or canceled"],
     [["cancel", "--execution", "success"], "expected --execution queued or running or waiting"],
     [["cancel", "--execution", "done"], 'Cannot filter by execution "done"'],
-    [["cancel", "a", "b"], 'unexpected operand "b": expected job cancel [JOB]'],
+    [["cancel", "a", "b"], 'unexpected operand "b", expected job cancel [JOB]'],
   ];
   for (const [words, why] of refused) {
     const screen = openScreen({ env: { ZONEWRIGHT_URL: `http://${CLOSED_ADDRESS}` } });

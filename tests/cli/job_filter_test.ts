@@ -105,15 +105,15 @@ Deno.test("job list filters by the time a job was made, of the calendar or befor
 Deno.test("job list refuses invalid times, limits and params", () =>
   withHttpAgent(async (agent) => {
     const refused: [string[], string][] = [
-      [["--since", "2026-02-31"], 'Cannot use --since "2026-02-31": expected today'],
+      [["--since", "2026-02-31"], 'Cannot use --since "2026-02-31", expected today'],
       // Digits alone could be a year.
-      [["--until", "2026"], 'Cannot use --until "2026": expected today'],
-      [["--limit", "0"], 'Cannot use --limit "0": expected a number'],
-      [["--limit", "all"], 'Cannot use --limit "all": expected a number'],
-      [["-p", "zone"], 'Cannot use --param "zone": expected K=V, or K:=JSON'],
+      [["--until", "2026"], 'Cannot use --until "2026", expected today'],
+      [["--limit", "0"], 'Cannot use --limit "0", expected a number'],
+      [["--limit", "all"], 'Cannot use --limit "all", expected a number'],
+      [["-p", "zone"], 'Cannot use --param "zone", expected K=V, or K:=JSON'],
       [["-p", "zone=a", "-p", "zone=b"], "--param zone is given twice"],
       [["--failed", "--state", "failed"], "--failed and --execution are both given"],
-      [["--state", "failed,done"], 'Cannot filter by execution "done": expected one of succeeded'],
+      [["--state", "failed,done"], 'Cannot filter by execution "done", expected one of succeeded'],
       [["--columns", "uuid,nam"], 'ended,workflow: did you mean "name"?'],
       [["-p", 'a"b=1'], "is not a filter of jobs"],
       [["--execution", "a", "--state", "b"], "--execution is given twice"],

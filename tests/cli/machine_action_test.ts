@@ -182,7 +182,7 @@ Deno.test("machine delete asks first, and without a terminal requires --yes", ()
     const count = () => agent.store.jobs.count({});
     const script = screenFor(agent.url);
     assertEquals(await script.run("machine", "delete", UUID), 2);
-    assertStringIncludes(script.err(), ": there is no terminal to ask on: expected --yes\n");
+    assertStringIncludes(script.err(), ": there is no terminal to ask on, expected --yes\n");
     const no = screenFor(agent.url, { isTerminal: true, answer: "n" });
     assertEquals(await no.run("machine", "delete", UUID), 1);
     assertStringIncludes(no.err(), `Delete machine ${UUID} with everything on its disks? [y/N]`);

@@ -62,7 +62,7 @@ Deno.test("machine leftovers --drop forgets one, also by the beginning of its uu
     const job_uuid = await leave(agent);
     const asking = screenFor(agent.url);
     assertEquals(await asking.run("machine", "leftovers", "--drop", MACHINE), 2);
-    assertMatch(asking.err(), /there is no terminal to ask on: expected --yes/);
+    assertMatch(asking.err(), /there is no terminal to ask on, expected --yes/);
     const lone = screenFor(agent.url);
     assertEquals(await lone.run("machine", "leftovers", "--yes"), 2);
     assertMatch(lone.err(), /expected --drop MACHINE/);

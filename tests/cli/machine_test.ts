@@ -80,7 +80,7 @@ Deno.test("media that are ambiguous or not trusted are refused with their own me
   assertStringIncludes(await refused(), "a medium is missing");
   assertStringIncludes(
     await refused("--iso", "a", "--disk", "b"),
-    "--iso and --disk are both given: expected one medium",
+    "--iso and --disk are both given, expected one medium",
   );
   assertStringIncludes(await refused("--iso", "https://a/b.iso"), "expected its --sha256");
   assertStringIncludes(await refused("--iso", "ftp://a/b.iso"), "expected an http or https URL");
@@ -94,7 +94,7 @@ Deno.test("media that are ambiguous or not trusted are refused with their own me
   assertStringIncludes(await refused("--artifact", "debian"), "expected DISTRO/RELEASE");
   assertStringIncludes(
     await refused("--artifact", "debian/13?formt=raw"),
-    'choose an artifact by "formt": expected variant, arch, format: did you mean "format"?',
+    'choose an artifact by "formt", expected variant, arch, format: did you mean "format"?',
   );
 });
 
@@ -143,7 +143,7 @@ Deno.test("a mixture of request, description and flags is refused, naming what i
   const whole = { machine: MACHINE, media: PATH, boot: "cd", uuid: UUID };
   assertStringIncludes(
     await refusal({ ...MACHINE, media: PATH }),
-    'Cannot read standard input: it mixes a request and a description: it has "media" and "brand"; expected',
+    'Cannot read standard input: it mixes a request and a description: it has "media" and "brand", expected',
   );
   assertStringIncludes(await refusal({ machine: MACHINE, mdia: PATH }), 'did you mean "media"?');
   assertStringIncludes(await refusal({ media: PATH }), 'has "media" and no "machine"');

@@ -189,7 +189,7 @@ Deno.test("deleting and canceling commands show what they resolved, and require 
       const refused = screenOf(url);
       assertEquals([few, await refused.run(...few), refused.out()], [few, 2, ""]);
       assertStringIncludes(refused.err(), `${kind} ${ALONE} (`);
-      assertStringIncludes(refused.err(), "with --yes: expected 8 characters of its uuid or more");
+      assertStringIncludes(refused.err(), "with --yes, expected 8 characters of its uuid or more");
       assert(asked.every(({ method }) => method === "GET"));
       const enough = [...line("51fe0b77"), "--yes"];
       const done = screenOf(url);

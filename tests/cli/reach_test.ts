@@ -51,11 +51,11 @@ programTest(
         const plain = await asked("--url", `http://${address}`);
         assertStringIncludes(
           plain.error,
-          "it does not speak http, perhaps https: expected an address",
+          "it does not speak http, perhaps https, expected an address",
         );
         assertEquals(plain.hint, `hint: zonewright status --url https://${address}`);
         const unknown = await asked("--url", `https://${address}`);
-        assertStringIncludes(unknown.error, "not signed by a trusted authority: expected --ca");
+        assertStringIncludes(unknown.error, "not signed by a trusted authority, expected --ca");
         assertEquals(unknown.hint, `hint: zonewright status --url https://${address} --ca FILE`);
         const trusted = await asked("--url", `https://${address}`, "--ca", made.certPath);
         assertStringIncludes(trusted.error, "what answers there is not zonewright");
@@ -63,7 +63,7 @@ programTest(
       });
       await withServer(await read(others), async (address) => {
         const named = await asked("--url", `https://${address}`, "--ca", others.certPath);
-        assertStringIncludes(named.error, "its certificate names other hosts: expected an address");
+        assertStringIncludes(named.error, "its certificate names other hosts, expected an address");
       });
     }),
 );

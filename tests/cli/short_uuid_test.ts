@@ -51,7 +51,7 @@ Deno.test("a beginning of several uuids exits 2 with the candidates", () =>
     assertEquals([code, out()], [2, ""]);
     assertStringIncludes(
       err(),
-      `Cannot choose job "${beginning}": 2 uuids begin so: expected more characters of one of them`,
+      `Cannot choose job "${beginning}": 2 uuids begin so, expected more characters of one of them`,
     );
     for (const uuid of jobs) {
       assertMatch(err(), new RegExp(`^  ${uuid.slice(0, 8)}.*  hello, q`, "m"));
@@ -89,7 +89,7 @@ Deno.test("a cancel by fewer than 8 characters asks on a terminal, and is refuse
     assertStringIncludes(piped.err(), "there is no terminal to ask on");
     const yes = await said(agent, [...line, "--yes"]);
     assertEquals(yes.code, 2);
-    assertStringIncludes(yes.err(), "with --yes: expected 8 characters of its uuid or more");
+    assertStringIncludes(yes.err(), "with --yes, expected 8 characters of its uuid or more");
     const no = await said(agent, line, { isTerminal: true, answer: "n" });
     assertEquals(no.code, 1);
     assertStringIncludes(no.err(), `Cancel job ${uuid} (sample, queued, gz-7, 1 m old)? [y/N] `);

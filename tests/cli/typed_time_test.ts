@@ -51,7 +51,7 @@ Deno.test("an invalid time is refused with what was found and what is expected",
     assertThrows(() => read(text, flag, NOW), AgentError).message;
   for (const text of ["", "yesteryear", "2026", "2026-02-31", "25:00", "999999999999d"]) {
     const message = said(typedPast, text, "--since");
-    assertStringIncludes(message, `Cannot use --since ${JSON.stringify(text)}: expected today`);
+    assertStringIncludes(message, `Cannot use --since ${JSON.stringify(text)}, expected today`);
   }
   assertStringIncludes(
     said(typedPast, "2026-11-22T18:30", "--since"),

@@ -94,7 +94,7 @@ Deno.test("a configuration that is a folder, or missing, is named without system
     const { error } = await failed("config", "show", "--config", folder);
     assertEquals(
       error,
-      `zonewright: Cannot read the configuration ${folder}: is a directory: ` +
+      `zonewright: Cannot read the configuration ${folder}: is a directory, ` +
         "expected a configuration file",
     );
     const missing = await failed("config", "show", "--config", join(folder, "none"));
@@ -108,7 +108,7 @@ Deno.test("https to an agent that speaks http fails and says so", () =>
     assertEquals(await screen.run("status"), 3);
     assertStringIncludes(
       screen.err(),
-      "it speaks http, not https: expected an address with http://",
+      "it speaks http, not https, expected an address with http://",
     );
   }));
 

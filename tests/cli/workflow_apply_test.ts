@@ -48,7 +48,7 @@ Deno.test("workflow apply replaces none of several with one name, and exits 6", 
     assertEquals([code, out()], [6, ""]);
     assertEquals(
       err(),
-      `zonewright: Cannot replace workflow "hello": 2 have that name: expected one of the uuids ${
+      `zonewright: Cannot replace workflow "hello": 2 have that name, expected one of the uuids ${
         uuids.join(", ")
       }\nhint: zonewright workflow list --all  shows the workflows\n`,
     );
@@ -82,7 +82,7 @@ Deno.test("job run names several workflows of one name that differ, and exits 2"
     ];
     const { code, out, err } = await said(agent, ["job", "run", "hello"]);
     assertEquals([code, out()], [2, ""]);
-    assertStringIncludes(err(), '"hello": 2 have that name: expected one of their uuids\n');
+    assertStringIncludes(err(), '"hello": 2 have that name, expected one of their uuids\n');
     for (const uuid of uuids) assertStringIncludes(err(), `  ${uuid.slice(0, 8)}  hello, 1 task\n`);
     assertStringIncludes(err(), "hint: zonewright workflow list");
   }));

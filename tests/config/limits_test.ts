@@ -14,7 +14,7 @@ function errorsOf(sources: Partial<ConfigSources>): string[] {
 Deno.test("readConfig() refuses otlp_endpoint as an unknown key", () => {
   const text = 'otlp_endpoint = "http://127.0.0.1:4318"';
   assertEquals(errorsOf({ file: { path: "/z.toml", text } }), [
-    '/z.toml: unknown key "otlp_endpoint": expected the name of a setting',
+    '/z.toml: unknown key "otlp_endpoint", expected the name of a setting',
   ]);
 });
 

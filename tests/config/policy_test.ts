@@ -72,7 +72,7 @@ Deno.test("readConfig() refuses policies that no machine could fit, and unknown 
     assertEquals(wanted.test(message), true, message);
   }
   const top = { file: { path: "/z.toml", text: "policy = 5" } };
-  assertEquals(problem(top), "/z.toml: policy: expected a table [policy]");
+  assertEquals(problem(top), "/z.toml: policy is not a table, expected [policy]");
 });
 
 Deno.test("every allowed property can be forbidden, except those that a machine needs", () => {
@@ -101,7 +101,7 @@ Deno.test("readConfig() reads which jobs of a shared store a host accepts, and r
       /"nightly@sha256:5d5d" is not the name of a workflow/,
     ],
     ['allow_workflow = [""]', /"" is not the name of a workflow/],
-    ['allow_caller = ["ops"]', /"ops" is not a caller: expected token:NAME, socket/],
+    ['allow_caller = ["ops"]', /"ops" is not a caller, expected token:NAME, socket/],
   ];
   for (const [line, words] of refused) assertMatch(problem(file(line)), words);
 });

@@ -127,7 +127,7 @@ Deno.test("an unknown name gets a suggestion only if a known name is similar", (
   );
   assertMatch(
     messageOf("zz9"),
-    /^Cannot accept the machine: machine.zz9 is unknown: expected brand, .* and \d+ more$/,
+    /^Cannot accept the machine: machine.zz9 is unknown, expected brand, .* and \d+ more$/,
   );
 });
 

@@ -243,6 +243,6 @@ Deno.test("the engine is fake until another is chosen; a missing one is refused"
     );
     assertEquals(JSON.parse((await engine("auto")).stdout), { engine: "fake" });
     const unknown = await engine("xen");
-    assertEquals(unknown.stderr, 'Cannot choose engine "xen": expected fake, qemu or auto\n');
+    assertEquals(unknown.stderr, 'Cannot choose engine "xen", expected fake, qemu or auto\n');
   });
 });

@@ -66,6 +66,8 @@ const EXPORTED_FUNCTION =
 const INNER_BLOCK =
   /^( +)(?:try|.*=>|(?!if|for|while|switch|return)(?:async )?\*?#?\w+\(.*\).*|.*\bfunction\b.*) [{(]\n(?:(?!\1\S).*\n)*/gm;
 const OWN_THROW = /^ (?!.*=>).*\bthrow /m;
+/** What an error shows is parted from what it expects by a comma, after a clause with a colon too. */
+const OTHER_SEPARATOR = /[:;] (?:["'`] \+\s+["'`])?expected (?=[\w"'`$/<[])/g;
 const FILE_NAME = /\w[\w./-]*\.ts\b/g;
 
 function plainWords(file: Source): string[] {
@@ -82,6 +84,12 @@ function plainWords(file: Source): string[] {
       ? [`${file.path} is named "${word}": write ${instead}`, ...found]
       : found;
   });
+}
+
+/** Errors that part the state found from the one expected by anything but a comma. */
+function otherSeparators(file: Source): string[] {
+  return Array.from(file.text.matchAll(OTHER_SEPARATOR))
+    .map((match) => `${placeOf(file, match.index)} has "${match[0]}": write ", expected"`);
 }
 
 /** The file with nothing in it but the names of its tests, each in its line. */
@@ -155,6 +163,11 @@ Deno.test("sources, docs, README and the names of tests are written in plain Eng
   const tests = (await sources("tests")).map(testNames);
   const files = [...await sources("src"), ...await pages(), ...tests];
   assertEquals(files.flatMap(plainWords), []);
+});
+
+Deno.test("errors part what they found from what they expected by a comma", async () => {
+  const files = [...await sources("src"), ...await sources("vendors"), ...await pages()];
+  assertEquals(files.flatMap(otherSeparators), []);
 });
 
 Deno.test("no comment only repeats the name that it stands on", async () => {
@@ -235,6 +248,12 @@ openGuestDoor();
   const test = 'const told = 1;\nDeno.test("a caller is told why", () => told);\n';
   assertEquals(plainWords(testNames({ path: "tests/a_test.ts", text: test })), [
     'tests/a_test.ts (names of tests):2 has "told": write reported',
+  ]);
+  const errors =
+    'it is 1: expected 2";\n`it is ${one}; ` +\n  `expected 2`;\nit is 1, expected 2\n';
+  assertEquals(otherSeparators({ path: "src/a.ts", text: errors }), [
+    'src/a.ts:1 has ": expected ": write ", expected"',
+    'src/a.ts:2 has "; ` +\n  `expected ": write ", expected"',
   ]);
   const exported = `/** What it is. */
 export const one = 1;

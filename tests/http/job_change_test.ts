@@ -74,11 +74,11 @@ Deno.test("a change with an unknown key is refused, with a suggestion", async ()
       assertEquals(await said("resume", { [`${key}`]: "x" }), [message, [key]]);
     }
     assertEquals(await said("resume", { result: 1, x: 2 }), [
-      "Cannot accept the resume: x is unknown: expected result, error",
+      "Cannot accept the resume: x is unknown, expected result, error",
       ["x"],
     ]);
     assertEquals(await said("cancel", { force: true }), [
-      "Cannot accept the cancel: force is unknown: expected no keys",
+      "Cannot accept the cancel: force is unknown, expected no keys",
       ["force"],
     ]);
     assertEquals((await said("cancel", []))[1], ["body"]);

@@ -69,7 +69,7 @@ Deno.test("a socket to which nobody could connect is refused", () =>
     const error = await assertRejects(() => listen(APP, options), AgentError);
     assertEquals([error.code, error.message], [
       "conflict",
-      `Cannot listen on ${socketPath}: its path has 108 bytes: expected at most 107`,
+      `Cannot listen on ${socketPath}: its path has 108 bytes, expected at most 107`,
     ]);
     assertEquals([...Deno.readDirSync(folder)], []);
   }));

@@ -203,7 +203,7 @@ eachProgram(
           const { warnings } = (await agent.get("/agent/v1/host")).body;
           return (warnings as JsonObject[]).find(({ code }) => code === "store");
         });
-        const lost = `Cannot write to the store: ${database} was removed while the agent runs: ` +
+        const lost = `Cannot write to the store: ${database} was removed while the agent runs, ` +
           "expected it back in its place";
         assertEquals(said?.message, `store: ${lost}`);
         assertEquals((await agent.get("/readyz")).status, 503);

@@ -232,7 +232,7 @@ eachProgram(
         assertEquals((await part(first, 0)).status, 202);
         for (const refused of [await part(second, half), await remove()]) {
           assertEquals(refused.status, 409, refused.text);
-          assertStringIncludes(refused.text, "another agent uses it: expected a folder for each");
+          assertStringIncludes(refused.text, "another agent uses it, expected a folder for each");
         }
         assertEquals((await part(first, half)).status, 201);
         assertEquals((await remove()).status, 409);

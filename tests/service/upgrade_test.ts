@@ -250,7 +250,7 @@ Deno.test("an upgrade that can neither finish nor go back says where the old par
     installed.failures = 2;
     const { request, tools } = installed;
     const { message } = await assertRejects(() => upgradeService(request, tools), AgentError);
-    assertStringIncludes(message, "and cannot go back: it does not answer: expected the binary ");
+    assertStringIncludes(message, "and cannot go back: it does not answer, expected the binary ");
     assertStringIncludes(message, "zonewright.previous and the database ");
   }));
 
@@ -286,7 +286,7 @@ Deno.test("a file with another digest, or that is no zonewright, changes nothing
     await refused(
       { file: other, sha256 },
       "conflict",
-      "it ended with exit code 3: wrong: expected a zonewright",
+      "it ended with exit code 3: wrong, expected a zonewright",
     );
     await Deno.writeTextFile(other, "\x7fELF nothing");
     await refused(

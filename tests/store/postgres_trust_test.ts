@@ -177,13 +177,13 @@ postgresTest(
         const failed = (user: string) => `password authentication failed for user "${user}"`;
         for (
           const [place, file, said] of [
-            ["runs@/fleet", wrong, `${failed("runs")}: expected ${wants}`],
-            ["runs@/fleet", undefined, `the server asks for a password: expected ${wants}`],
-            ["nobody@/fleet", wrong, `${failed("nobody")}: expected ${wants}`],
+            ["runs@/fleet", wrong, `${failed("runs")}, expected ${wants}`],
+            ["runs@/fleet", undefined, `the server asks for a password, expected ${wants}`],
+            ["nobody@/fleet", wrong, `${failed("nobody")}, expected ${wants}`],
             [
               "runs@/none",
               right,
-              'database "none" does not exist: expected an existing database in store',
+              'database "none" does not exist, expected an existing database in store',
             ],
           ] as const
         ) {
@@ -215,9 +215,9 @@ pgbouncerTest(
         await server.sql("CREATE DATABASE fleet");
         for (
           const [database, user, said] of [
-            ["fleet", "ghost", 'role "ghost" does not exist: expected a user in store'],
-            ["fleet", "nobody", '"trust" authentication failed: expected a user in store'],
-            ["none", "owner", 'database "none" does not exist: expected an existing database'],
+            ["fleet", "ghost", 'role "ghost" does not exist, expected a user in store'],
+            ["fleet", "nobody", '"trust" authentication failed, expected a user in store'],
+            ["none", "owner", 'database "none" does not exist, expected an existing database'],
           ] as const
         ) {
           const { code, stderr } = await runProgram(programOfRun(), [

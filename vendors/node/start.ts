@@ -39,7 +39,7 @@ function refuseOldNode(): void {
   const lacks = missing.join(", ");
   console.error(
     `zonewright: Cannot run on Node ${process.versions.node} (${process.execPath}): ` +
-      `it lacks ${lacks}: expected Node 22.20 or 24.8, or later: ${ADVICE}`,
+      `it lacks ${lacks}, expected Node 22.20 or 24.8, or later: ${ADVICE}`,
   );
   process.exit(1);
 }

@@ -9,13 +9,13 @@ import type { ApiAnswer, ApiCall } from "./api_call.ts";
 /** @throws {AgentError} `internal` when the answer is not an object */
 export function readObject(value: unknown, what: string): JsonObject {
   if (isJsonObject(value)) return value;
-  throw new AgentError("internal", `Cannot read ${what}: expected a JSON object`);
+  throw new AgentError("internal", `Cannot read ${what}, expected a JSON object`);
 }
 
 /** @throws {AgentError} `internal` when the answer is not a list of objects */
 export function readObjects(value: unknown, what: string): JsonObject[] {
   if (Array.isArray(value) && value.every(isJsonObject)) return value;
-  throw new AgentError("internal", `Cannot read ${what}: expected a JSON list of objects`);
+  throw new AgentError("internal", `Cannot read ${what}, expected a JSON list of objects`);
 }
 
 /** A member that is a text, or undefined. */

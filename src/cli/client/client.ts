@@ -126,7 +126,7 @@ function requestOf(call: ApiCall, { headers, http }: Connected, signal: AbortSig
   const { length } = call.path;
   if (length > PATH_CHARS_MAX) {
     const message =
-      `Cannot call a path of ${length} characters: expected ${PATH_CHARS_MAX} at most`;
+      `Cannot call a path of ${length} characters, expected ${PATH_CHARS_MAX} at most`;
     throw new AgentError("invalid_argument", message);
   }
   const text = bodyText(call);
@@ -178,35 +178,35 @@ const CAUSES: readonly (Unreached & { readonly said: RegExp })[] = [
   {
     // Plain HTTP where TLS was expected.
     said: /InvalidContentType|corrupt message|wrong version number/i,
-    means: "it speaks http, not https: expected an address with http://",
+    means: "it speaks http, not https, expected an address with http://",
     about: "scheme",
   },
   {
     // TLS where plain HTTP was expected.
     said: /invalid HTTP version parsed/i,
-    means: "it does not speak http, perhaps https: expected an address with https://",
+    means: "it does not speak http, perhaps https, expected an address with https://",
     about: "scheme",
   },
   {
     said: /UnknownIssuer/,
-    means: "its certificate is not signed by a trusted authority: expected --ca FILE, with the " +
+    means: "its certificate is not signed by a trusted authority, expected --ca FILE, with the " +
       "certificate of its signer",
     about: "signer",
   },
   {
     said: /CaUsedAsEndEntity/,
-    means: "its certificate is that of a signer (CA:TRUE): expected the agent to have one of its " +
+    means: "its certificate is that of a signer (CA:TRUE), expected the agent to have one of its " +
       "own, made with CA:FALSE",
     about: "certificate",
   },
   {
     said: /NotValidForName|not valid for name/i,
-    means: "its certificate names other hosts: expected an address with a name that it names",
+    means: "its certificate names other hosts, expected an address with a name that it names",
     about: "certificate",
   },
   {
     said: /invalid peer certificate: Expired|certificate expired/i,
-    means: "its certificate has expired, unless the clock here is wrong: expected a renewed one",
+    means: "its certificate has expired, unless the clock here is wrong, expected a renewed one",
     about: "certificate",
   },
   {
@@ -223,7 +223,7 @@ const REFUSALS = /connection refused|no such file or directory|permission denied
 /** A socket that is there, but not for this user. */
 const SOCKET_CLOSED: Unreached = {
   means:
-    "permission denied: expected its owner, root, or a user whom socket_mode and socket_group " +
+    "permission denied, expected its owner, root, or a user whom socket_mode and socket_group " +
     "admit",
   about: "file",
 };
@@ -315,7 +315,7 @@ function trusting(pem: string, path: string): Deno.HttpClient {
     if (!pem.includes("-----BEGIN CERTIFICATE-----")) throw new Error("it contains no certificate");
     return Deno.createHttpClient({ caCerts: [pem] });
   } catch (error) {
-    const message = `Cannot use --ca ${path}: ${messageOf(error)}: expected certificates (PEM)`;
+    const message = `Cannot use --ca ${path}: ${messageOf(error)}, expected certificates (PEM)`;
     throw new AgentError("invalid_argument", message);
   }
 }
@@ -332,14 +332,14 @@ async function headersOf(
   if (words !== undefined) note?.(`others may read the token in ${tokenFile}: ${words}`);
   const token = (await readFile(tokenFile, "--token-file")).trim();
   if (!isTokenText(token)) {
-    const message = `Cannot use --token-file ${tokenFile}: it contains no token: expected what ` +
+    const message = `Cannot use --token-file ${tokenFile}: it contains no token, expected what ` +
       "zonewright token create has printed, and nothing else";
     throw new AgentError("invalid_argument", message);
   }
   if (
     address.kind === "url" && !address.base.startsWith("https:") && !LOOPBACK_URL.test(address.base)
   ) {
-    const message = `Cannot send a token to ${address.base}: expected https, or this host`;
+    const message = `Cannot send a token to ${address.base}, expected https, or this host`;
     throw new AgentError("forbidden", message);
   }
   return { authorization: `Bearer ${token}` };
@@ -349,7 +349,7 @@ async function readFile(path: string, flag: string): Promise<string> {
   try {
     return await Deno.readTextFile(path);
   } catch (error) {
-    const message = `Cannot read ${flag} ${path}: ${systemReason(error)}: expected a file to read`;
+    const message = `Cannot read ${flag} ${path}: ${systemReason(error)}, expected a file to read`;
     throw new AgentError("invalid_argument", message);
   }
 }

@@ -86,7 +86,7 @@ export async function* events(
 function eventOf(kind: string, text: string): Pick<AgentEvent, "kind" | "data"> {
   const data = parsed(text);
   if (!isJsonObject(data)) {
-    throw new AgentError("internal", `Cannot read an event of kind ${kind}: expected an object`);
+    throw new AgentError("internal", `Cannot read an event of kind ${kind}, expected an object`);
   }
   const known = EVENT_KINDS.find((one) => one === kind);
   const description: Description<unknown> | undefined = known !== undefined

@@ -56,7 +56,7 @@ export function parseArguments(words: readonly string[], flags: readonly Flag[])
     const { flag, inline } = findFlag(word, flags);
     if (flag.placeholder === undefined) {
       if (inline !== undefined) {
-        throw usageError(`--${flag.name} takes no value: expected the flag alone`);
+        throw usageError(`--${flag.name} takes no value, expected the flag alone`);
       }
       add(given, flag, "");
       continue;
@@ -70,7 +70,7 @@ export function parseArguments(words: readonly string[], flags: readonly Flag[])
       const found = next === undefined
         ? "found none"
         : `found the flag ${next}; write --${flag.name}=${next} to give that text`;
-      throw usageError(`--${flag.name} has no value: expected ${flag.placeholder}, ${found}`);
+      throw usageError(`--${flag.name} has no value, expected ${flag.placeholder}, ${found}`);
     }
   }
   return {
@@ -98,13 +98,13 @@ function findFlag(
   if (flag !== undefined) return { flag, inline };
   // Not a typo: the flag exists, but has no meaning for this command.
   if (name === "--json") {
-    throw usageError("--json shows data, and this command prints none: expected the command alone");
+    throw usageError("--json shows data, and this command prints none, expected the command alone");
   }
   const near = nearest(
     name,
     flags.flatMap(({ name, also }) => [name, also ?? name]).map((one) => `--${one}`),
   );
-  const hint = near || `: expected ${wordList(flags.map((one) => `--${one.name}`)) || "no flag"}`;
+  const hint = near || `, expected ${wordList(flags.map((one) => `--${one.name}`)) || "no flag"}`;
   throw usageError(`unknown flag ${JSON.stringify(name.slice(0, 80))}${hint}`);
 }
 
@@ -112,7 +112,7 @@ function add(given: Map<string, string[]>, flag: Flag, value: string): void {
   const before = given.get(flag.name);
   if (before === undefined) given.set(flag.name, [value]);
   else if (flag.many === true) before.push(value);
-  else throw usageError(`--${flag.name} is given twice: expected it once`);
+  else throw usageError(`--${flag.name} is given twice, expected it once`);
 }
 
 /** An error about the words, flags and operands of a command. */
@@ -144,7 +144,7 @@ export function idempotencyHeaders(args: Arguments): Record<string, string> {
   const key = args.text(IDEMPOTENCY_FLAG.name);
   if (key === undefined) return {};
   if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
-    throw cannot("use this --idempotency-key: expected 1 to 255 visible ASCII characters");
+    throw cannot("use this --idempotency-key, expected 1 to 255 visible ASCII characters");
   }
   return { [IDEMPOTENCY_KEY]: key };
 }

@@ -127,7 +127,7 @@ export function asksRunning({ args }: Invocation, taken: readonly string[]): boo
   const other = given.find((name) => !fitting.includes(name));
   if (other === undefined) return true;
   throw usageError(
-    `--${other} is about this machine, and --${by} asks the running agent: expected one of them`,
+    `--${other} is about this machine, and --${by} asks the running agent, expected one of them`,
   );
 }
 
@@ -167,7 +167,7 @@ export async function confirmed(
   // Nothing changes where the call is only printed.
   if (args.has(YES_FLAG.name) || args.has("curl")) return true;
   if (!terminal.inIsTerminal || !terminal.errIsTerminal) {
-    throw cannot(`${deed}: there is no terminal to ask on: expected --yes`);
+    throw cannot(`${deed}: there is no terminal to ask on, expected --yes`);
   }
   printer.ask(`${deed[0]?.toUpperCase()}${deed.slice(1)}? [y/N] `);
   const answer = (await terminal.readLine()).trim().toLowerCase();

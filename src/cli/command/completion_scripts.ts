@@ -147,7 +147,7 @@ export const COMPLETION: Noun = {
       const [shell = ""] = args.operands;
       const script = SHELLS.includes(shell) ? COMPLETION_SCRIPTS[shell] : undefined;
       if (script === undefined) {
-        const found = `${JSON.stringify(shell)}: expected ${SHELLS.join(", ")}`;
+        const found = `${JSON.stringify(shell)}, expected ${SHELLS.join(", ")}`;
         throw cannot(`complete for ${found}${nearest(shell, SHELLS)}`);
       }
       terminal.out(script);

@@ -226,7 +226,7 @@ function onlyOne(
   }));
   const many = found.length < CANDIDATES_MAX ? `${found.length}` : `${CANDIDATES_MAX} or more`;
   const have = by === "uuid" ? `${many} uuids begin so` : `${many} have that ${by}`;
-  const message = `Cannot choose ${kind} ${JSON.stringify(word)}: ${have}: expected ` +
+  const message = `Cannot choose ${kind} ${JSON.stringify(word)}: ${have}, expected ` +
     (by === "uuid" ? "more characters of one of them" : "one of their uuids");
   throw new AgentError("invalid_argument", message, { errors, about: { kind } });
 }
@@ -270,7 +270,7 @@ export function announceNamed(
   }
   if (!args.has(YES_FLAG.name)) return true;
   throw cannot(
-    `${deed} ${what} by ${JSON.stringify(word)} with --yes: expected ${SURE_CHARS_MIN} ` +
+    `${deed} ${what} by ${JSON.stringify(word)} with --yes, expected ${SURE_CHARS_MIN} ` +
       "characters of its uuid or more",
   );
 }

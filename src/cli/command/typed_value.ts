@@ -34,7 +34,7 @@ export function typedPast(text: string, flag: string, nowMs: number): Instant {
   const before = seconds === undefined ? undefined : instantAt(nowMs - seconds * 1000);
   if (before !== undefined) return before;
   throw cannot(
-    `use ${flag} ${JSON.stringify(text)}${withoutZone(text)}: expected today (from midnight in ` +
+    `use ${flag} ${JSON.stringify(text)}${withoutZone(text)}, expected today (from midnight in ` +
       "your time zone), a time ago such as 2h or 7d, a date such as 2026-11-22, or a time with its " +
       "zone such as 2026-11-22T18:30Z",
   );
@@ -54,14 +54,14 @@ export function typedFuture(text: string, flag: string, nowMs: number): Instant 
   const what = `use ${flag} ${JSON.stringify(text)}`;
   if (/[*@]/.test(text) || text.trim().split(/\s+/).length > 3) {
     throw cannot(
-      `${what}: there is no cron here, a job runs once: expected one time such as +2h or ` +
+      `${what}: there is no cron here, a job runs once, expected one time such as +2h or ` +
         "2026-12-01T03:00Z; let cron or a systemd timer call zonewright job run",
     );
   }
   throw cannot(
     `${what}${
       withoutZone(text)
-    }: expected a time from now such as +90s, +10m or +2h, a date such as ` +
+    }, expected a time from now such as +90s, +10m or +2h, a date such as ` +
       "2026-12-01 (midnight in your time zone), or a time with its zone such as 2026-12-01T03:00Z",
   );
 }
@@ -103,15 +103,15 @@ export function typedMedium(text: string, what: string, cwd: string): TypedMediu
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https") return { url: text };
   if (scheme !== undefined) {
-    throw cannot(`use ${what}: expected an http or https URL, or the path of a file`);
+    throw cannot(`use ${what}, expected an http or https URL, or the path of a file`);
   }
-  if (text === "") throw cannot(`use ${what}: it is empty: expected a name, a path or a URL`);
+  if (text === "") throw cannot(`use ${what}: it is empty, expected a name, a path or a URL`);
   if (text.startsWith("/")) return { path: text };
   if (/^\.\.?\//.test(text)) return { path: resolve(cwd, text) };
   if (!text.includes("/")) return { path: text };
   // No release is called so, but a list of media shows files of subfolders so.
   if (mediaKind(text) !== undefined) {
-    throw cannot(`use ${what}: expected the whole path of a file in a subfolder, or ./${text}`);
+    throw cannot(`use ${what}, expected the whole path of a file in a subfolder, or ./${text}`);
   }
   return { artifact: typedArtifact(text) };
 }
@@ -129,7 +129,7 @@ export function typedDigest(args: Arguments): string | undefined {
   const [name] = given;
   if (name === undefined) return undefined;
   if (given.length > 1) {
-    throw usageError("--sha256 and --sha512 are both given: expected one of them");
+    throw usageError("--sha256 and --sha512 are both given, expected one of them");
   }
   const hex = (args.text(name) ?? "").toLowerCase();
   const digits = name === "sha256" ? 64 : 128;
@@ -138,7 +138,7 @@ export function typedDigest(args: Arguments): string | undefined {
   const found = other === undefined
     ? `${hex.length} digits`
     : `the character ${JSON.stringify(other)}`;
-  throw cannot(`use this --${name}: found ${found}: expected ${digits} hexadecimal digits`);
+  throw cannot(`use this --${name}: found ${found}, expected ${digits} hexadecimal digits`);
 }
 
 const CHOICES = ["variant", "arch", "format"] as const;
@@ -152,7 +152,7 @@ export function typedArtifact(text: string): ArtifactRef {
   const [, distro, release, build, query = ""] = match ?? [];
   if (distro === undefined || release === undefined) {
     throw cannot(
-      `find ${JSON.stringify(text)}: expected DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]`,
+      `find ${JSON.stringify(text)}, expected DISTRO/RELEASE[:BUILD][?variant=V&arch=A&format=F]`,
     );
   }
   const ref: ArtifactRef = { distro, release, ...(build === undefined ? {} : { build }) };
@@ -160,7 +160,7 @@ export function typedArtifact(text: string): ArtifactRef {
     const choice = CHOICES.find((one) => one === name);
     if (choice === undefined) {
       throw cannot(
-        `choose an artifact by ${JSON.stringify(name)}: expected ${CHOICES.join(", ")}` +
+        `choose an artifact by ${JSON.stringify(name)}, expected ${CHOICES.join(", ")}` +
           nearest(name, CHOICES),
       );
     }
@@ -186,7 +186,7 @@ export async function readJsonFile(path: string, terminal: Terminal): Promise<Js
   const where = path === "-" ? "standard input" : path;
   const value = parseJsonText(await readText(path, terminal), where);
   if (!isJsonObject(value)) {
-    throw cannot(`read ${where}: it is JSON, but ${kindOf(value)}: expected an object {...}`);
+    throw cannot(`read ${where}: it is JSON, but ${kindOf(value)}, expected an object {...}`);
   }
   return value;
 }
@@ -240,10 +240,10 @@ export function readParams(texts: readonly string[]): Record<string, JsonValue> 
     const match = /^([^=:]+)(:?=)(.*)$/s.exec(text);
     const [, name = "", sign, value = ""] = match ?? [];
     if (match === null) {
-      throw cannot(`use --param ${JSON.stringify(text)}: expected K=V, or K:=JSON`);
+      throw cannot(`use --param ${JSON.stringify(text)}, expected K=V, or K:=JSON`);
     }
     if (params.has(name)) {
-      throw usageError(`--param ${name} is given twice: expected each name once`);
+      throw usageError(`--param ${name} is given twice, expected each name once`);
     }
     params.set(name, sign === ":=" ? parseJsonText(value, `--param ${name}`) : value);
   }

@@ -84,7 +84,7 @@ async function writeFirst(path: string, text: string, force: boolean): Promise<b
   const replaced = await exists(path);
   if (replaced) await requireRegular(path);
   if (replaced && !force) {
-    const message = `Cannot write ${path}: it exists: expected a new file, or --force`;
+    const message = `Cannot write ${path}: it exists, expected a new file, or --force`;
     throw new AgentError("already_exists", message);
   }
   await write(path, () => replaceFile(path, text, CONFIG_MODE));
@@ -145,7 +145,7 @@ async function writeSetting(
   if (await exists(path)) await requireRegular(path);
   const text = await readText(path);
   if (row.kind.repeatable !== true && raws.length > 1) {
-    throw cannot(`set ${nameOf(row)} to ${raws.length} values: expected one`);
+    throw cannot(`set ${nameOf(row)} to ${raws.length} values, expected one`);
   }
   let value: string;
   try {
@@ -225,7 +225,7 @@ function lineOf(lines: readonly ConfigLine[], row: SettingRow): ConfigLine {
 /** Never replaces a device, a pipe or a folder by a file. @throws {AgentError} `conflict` */
 async function requireRegular(path: string): Promise<void> {
   if ((await Deno.lstat(path)).isFile) return;
-  const message = `Cannot write ${path}: it is not a regular file: expected a configuration file`;
+  const message = `Cannot write ${path}: it is not a regular file, expected a configuration file`;
   throw new AgentError("conflict", message);
 }
 
@@ -242,7 +242,7 @@ async function readText(path: string): Promise<string> {
     const why = missing ? "it does not exist" : systemReason(error);
     const denied = error instanceof Deno.errors.PermissionDenied;
     const who = denied ? ` that user ${Deno.uid()} may read and write` : "";
-    const message = `Cannot change ${path}: ${why}: expected a configuration file${who}`;
+    const message = `Cannot change ${path}: ${why}, expected a configuration file${who}`;
     throw new AgentError(systemCode(error) ?? "conflict", message, { cause: error });
   }
 }
@@ -254,7 +254,7 @@ async function write(path: string, run: () => Promise<void>): Promise<void> {
   } catch (error) {
     if (error instanceof AgentError) throw error;
     const code = systemCode(error) ?? "conflict";
-    const who = code === "forbidden" ? `: expected a file that user ${Deno.uid()} may write` : "";
+    const who = code === "forbidden" ? `, expected a file that user ${Deno.uid()} may write` : "";
     const message = `Cannot write ${path}: ${systemReason(error)}${who}`;
     throw new AgentError(code, message, { cause: error });
   }

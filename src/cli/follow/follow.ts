@@ -56,7 +56,7 @@ export function timeoutMsOf(call: Invocation): number | undefined {
   if (text === undefined) return undefined;
   const seconds = durationSeconds(text);
   if (seconds === undefined || seconds === 0) {
-    throw cannot(`use --timeout ${JSON.stringify(text)}: expected a time such as 90s, 10m or 2h`);
+    throw cannot(`use --timeout ${JSON.stringify(text)}, expected a time such as 90s, 10m or 2h`);
   }
   return seconds * 1000;
 }
@@ -67,7 +67,7 @@ export function timeoutMsOf(call: Invocation): number | undefined {
  */
 export function checkTimeout(call: Invocation): void {
   if (timeoutMsOf(call) !== undefined && !stays(call)) {
-    throw usageError("--timeout limits --wait or --follow: expected one of them with it");
+    throw usageError("--timeout limits --wait or --follow, expected one of them with it");
   }
 }
 

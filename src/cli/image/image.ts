@@ -64,7 +64,7 @@ function filterQuery(args: Arguments): URLSearchParams {
   const query = new URLSearchParams();
   for (const { name } of [...PLACE_FLAGS, ...WORD_FLAGS]) {
     const value = args.text(name);
-    if (value === "") throw usageError(`--${name} is empty: expected a value`);
+    if (value === "") throw usageError(`--${name} is empty, expected a value`);
     if (value !== undefined) query.set(name, value);
   }
   for (const { name } of SWITCH_FLAGS) {
@@ -176,7 +176,7 @@ function placeOf(operand: string | undefined): TreePlace {
   if (operand === undefined) return {};
   const [distro = "", release, more] = operand.split("/");
   if (distro === "" || release === "" || more !== undefined) {
-    throw cannot(`find ${JSON.stringify(operand)}: expected DISTRO or DISTRO/RELEASE`);
+    throw cannot(`find ${JSON.stringify(operand)}, expected DISTRO or DISTRO/RELEASE`);
   }
   return { distro, ...(release === undefined ? {} : { release }) };
 }
@@ -272,7 +272,7 @@ const SHOW: Command = {
   async run({ args, client, printer }) {
     const wanted = placeOf(args.operands[0]);
     if (wanted.release === undefined) {
-      throw cannot(`show ${JSON.stringify(args.operands[0])}: expected DISTRO/RELEASE`);
+      throw cannot(`show ${JSON.stringify(args.operands[0])}, expected DISTRO/RELEASE`);
     }
     const sent = await read(client, wanted);
     const document = readObject(sent.body, "the release");

@@ -74,7 +74,7 @@ export const SYNC: Command = {
     const dryRun = args.has("dry-run");
     const wait = args.has("wait") || dryRun;
     if (args.has("timeout") && !wait) {
-      throw usageError("--timeout limits --wait: expected --wait with it");
+      throw usageError("--timeout limits --wait, expected --wait with it");
     }
     const sync: ApiCall = {
       method: "POST",

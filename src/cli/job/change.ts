@@ -68,7 +68,7 @@ function isBulk({ args }: Invocation): boolean {
     );
   }
   if (uuid !== undefined && chosen.length > 0) {
-    throw usageError(`a job and the filter --${chosen[0]} are both given: expected one of them`);
+    throw usageError(`a job and the filter --${chosen[0]} are both given, expected one of them`);
   }
   return uuid === undefined;
 }
@@ -140,7 +140,7 @@ function batchCall({ verb }: JobsChange, filter: JobSelection, limit: number | u
 function checkExecution({ execution }: JobSelection, { verb, touches }: JobsChange): void {
   if (execution === undefined || touches.includes(parseExecutionFilter(execution))) return;
   throw cannot(
-    `${verb} jobs whose execution is ${JSON.stringify(execution)}: expected --execution ` +
+    `${verb} jobs whose execution is ${JSON.stringify(execution)}, expected --execution ` +
       touches.join(" or "),
   );
 }
@@ -229,7 +229,7 @@ export const RETRY: Command = {
     }
     const single = ["from", ...FOLLOW_FLAGS.map(({ name }) => name)];
     const wrong = single.find((name) => call.args.has(name));
-    if (wrong !== undefined) throw usageError(`--${wrong} is for one job: expected its uuid`);
+    if (wrong !== undefined) throw usageError(`--${wrong} is for one job, expected its uuid`);
     return await changeJobs(call, RETRY_JOBS);
   },
   hint(error, { operands, given }) {
@@ -324,7 +324,7 @@ export const RESUME: Command = {
     const { args } = call;
     const [one, other] = ["result", "result-json", "error"].filter((name) => args.has(name));
     if (other !== undefined) {
-      throw usageError(`--${one} and --${other} are both given: expected one of them`);
+      throw usageError(`--${one} and --${other} are both given, expected one of them`);
     }
     const result = args.text("result");
     const json = args.text("result-json");

@@ -141,7 +141,7 @@ function columnsOf(args: Arguments): readonly ItemColumn<JobOfRow>[] {
     if (column !== undefined) return column;
     const known = Object.keys(COLUMNS);
     throw cannot(
-      `show the column ${JSON.stringify(name)}: expected some of ${known.join(",")}` +
+      `show the column ${JSON.stringify(name)}, expected some of ${known.join(",")}` +
         nearest(name, known),
     );
   });

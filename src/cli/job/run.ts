@@ -89,7 +89,7 @@ function requestFields({ args, terminal, printer }: Invocation): JsonObject {
   }
   const on = args.text("on");
   if (on !== undefined && Object.hasOwn(params, SERVER_PARAM)) {
-    throw usageError(`--on and --param ${SERVER_PARAM} are both given: expected one of them`);
+    throw usageError(`--on and --param ${SERVER_PARAM} are both given, expected one of them`);
   }
   const target = args.text("target");
   const at = args.text("at");

@@ -59,7 +59,7 @@ export const FILTER_FLAGS: readonly Flag[] = [
 export async function filterOf(call: Invocation, deed?: string): Promise<JobSelection> {
   const { args, terminal } = call;
   if (args.has("failed") && args.has("execution")) {
-    throw usageError("--failed and --execution are both given: expected one of them");
+    throw usageError("--failed and --execution are both given, expected one of them");
   }
   const execution = args.has("failed") ? "failed" : args.text("execution");
   const workflow = args.text("workflow");
@@ -69,7 +69,7 @@ export async function filterOf(call: Invocation, deed?: string): Promise<JobSele
   const until = instantOf(args, "until", terminal.nowMs());
   if (since !== undefined && until !== undefined && since >= until) {
     const found = `--since is ${since} and --until is ${until}`;
-    throw cannot(`choose jobs: ${found}: expected --until to be the later one`);
+    throw cannot(`choose jobs: ${found}, expected --until to be the later one`);
   }
   const params = Object.entries(readParams(args.texts("param"))).map(([name, value]) =>
     [name, typeof value === "string" ? value : JSON.stringify(value)] as const
@@ -171,7 +171,7 @@ export function limitOf(args: Arguments): number | undefined {
   const text = args.text("limit");
   if (text === undefined) return undefined;
   if (!/^[1-9]\d{0,8}$/.test(text)) {
-    throw cannot(`use --limit ${JSON.stringify(text)}: expected a number from 1 on, such as 100`);
+    throw cannot(`use --limit ${JSON.stringify(text)}, expected a number from 1 on, such as 100`);
   }
   return Number(text);
 }

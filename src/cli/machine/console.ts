@@ -83,11 +83,11 @@ export const CONSOLE: Command = {
 async function printTicket(call: Invocation, path: string): Promise<void> {
   const { args, client, printer } = call;
   if (args.has("listen")) {
-    throw usageError("--ticket and --listen are both given: expected one of them");
+    throw usageError("--ticket and --listen are both given, expected one of them");
   }
   if (client.address.kind === "socket") {
     throw cannot(
-      "use --ticket over a unix socket: it is for browsers: expected the agent's --url",
+      "use --ticket over a unix socket: it is for browsers, expected the agent's --url",
     );
   }
   const sent = await client.send({ method: "POST", path: `${path}-tickets` });
@@ -112,7 +112,7 @@ function listenOf({ args }: Invocation): Listen | undefined {
   const port = Number(digits ?? Number.NaN);
   if (!(port <= PORT_MAX) || !isLoopback(hostname)) {
     throw cannot(
-      `use --listen ${JSON.stringify(text)}: expected a loopback address with a port, such as ` +
+      `use --listen ${JSON.stringify(text)}, expected a loopback address with a port, such as ` +
         "127.0.0.1:5901",
     );
   }

@@ -73,12 +73,12 @@ function mediaOf(args: Arguments, cwd: string): Media {
   const [source] = given;
   if (source === undefined) {
     throw usageError(
-      'a medium is missing: expected --iso, --disk, --artifact, or "media" in the file',
+      'a medium is missing, expected --iso, --disk, --artifact, or "media" in the file',
     );
   }
   if (given.length > 1) {
     throw usageError(
-      `${given.map((name) => `--${name}`).join(" and ")} are both given: expected one medium`,
+      `${given.map((name) => `--${name}`).join(" and ")} are both given, expected one medium`,
     );
   }
   const text = args.text(source) ?? "";
@@ -88,7 +88,7 @@ function mediaOf(args: Arguments, cwd: string): Media {
     : typedMedium(text, `--${source} ${text}`.trimEnd(), cwd);
   if ("url" in media) {
     if (digest === undefined) {
-      throw cannot(`use --${source} ${text}: it is a URL: expected its --sha256 as well`);
+      throw cannot(`use --${source} ${text}: it is a URL, expected its --sha256 as well`);
     }
     return { media: { url: media.url, digest }, ...bootOf(args, source) };
   }
@@ -110,7 +110,7 @@ function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined
     return source === "iso" ? { boot: "cd" } : source === "disk" ? { boot: "disk" } : {};
   }
   if (boot !== "cd" && boot !== "disk") {
-    throw cannot(`use --boot ${JSON.stringify(boot)}: expected cd or disk`);
+    throw cannot(`use --boot ${JSON.stringify(boot)}, expected cd or disk`);
   }
   return { boot };
 }
@@ -127,11 +127,11 @@ const TELLING_KEYS = ["machine", "media"] as const;
 async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObject> {
   const file = args.text("file");
   if (file === undefined) {
-    throw usageError("-f FILE is missing: expected a machine, or a request for one, as JSON");
+    throw usageError("-f FILE is missing, expected a machine, or a request for one, as JSON");
   }
   const uuid = args.text("uuid")?.toLowerCase();
   if (uuid !== undefined && !isUuid(uuid)) {
-    throw cannot(`use --uuid ${JSON.stringify(uuid)}: expected a uuid`);
+    throw cannot(`use --uuid ${JSON.stringify(uuid)}, expected a uuid`);
   }
   const content = await readJsonFile(file, terminal);
   const where = file === "-" ? "standard input" : file;
@@ -163,17 +163,17 @@ function wholeRequest(content: JsonObject, where: string): JsonObject & { machin
       `read ${where}: it mixes a request and a description: it has ${JSON.stringify(found)} and ` +
         `${JSON.stringify(other)}${
           nearest(other, MACHINE_REQUEST_KEYS)
-        }; expected a description alone, ` +
+        }, expected a description alone, ` +
         `or ${MACHINE_REQUEST_KEYS.join(", ")} with the description in "machine"`,
     );
   }
   const { machine, media, boot } = content;
   if (machine === undefined) {
-    throw cannot(`read ${where}: it has "media" and no "machine": expected both`);
+    throw cannot(`read ${where}: it has "media" and no "machine", expected both`);
   }
   // Each of the flags that name a medium also says how it is attached.
   if (media === undefined && boot !== undefined) {
-    throw cannot(`read ${where}: it has "boot" and no "media": expected both or neither`);
+    throw cannot(`read ${where}: it has "boot" and no "media", expected both or neither`);
   }
   return { ...content, machine };
 }
@@ -189,7 +189,7 @@ function refuseTwice(request: JsonObject, args: Arguments, where: string): void 
     const flag = flags.find((name) => args.has(name));
     if (flag !== undefined && Object.hasOwn(request, key)) {
       throw usageError(
-        `--${flag} and ${JSON.stringify(key)} in ${where} are both given: expected one`,
+        `--${flag} and ${JSON.stringify(key)} in ${where} are both given, expected one`,
       );
     }
   }

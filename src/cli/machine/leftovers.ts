@@ -48,7 +48,7 @@ export const LEFTOVERS: Command = {
     const { args, client, printer, terminal } = call;
     const word = args.text("drop");
     if (word !== undefined) return await drop(call, word);
-    if (args.has(YES_FLAG.name)) throw cannot("use --yes alone: expected --drop MACHINE with it");
+    if (args.has(YES_FLAG.name)) throw cannot("use --yes alone, expected --drop MACHINE with it");
     const sent = await client.send({ method: "GET", path: leftoverPath(call) });
     const left = readObjects(sent.body, "what is left");
     if (printer.json) return printer.document(left);

@@ -106,11 +106,11 @@ function forceOf({ args }: Invocation): JsonObject {
       throw cannot(
         `use --force-after ${
           JSON.stringify(seconds)
-        }: expected seconds from 1 to ${STOP_SECONDS_MAX}`,
+        }, expected seconds from 1 to ${STOP_SECONDS_MAX}`,
       );
     }
     if (args.has("force")) {
-      throw usageError("--force and --force-after are both given: expected one of them");
+      throw usageError("--force and --force-after are both given, expected one of them");
     }
   }
   return {

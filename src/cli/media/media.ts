@@ -62,15 +62,15 @@ function mediumRequestOf({ args, terminal }: Invocation): JsonObject {
   const allowed = args.has("allow-unverified");
   if ("path" in place && (level !== undefined || allowed)) {
     throw cannot(
-      `check ${text} by --check: it is a file on the agent's host: expected a URL or an artifact`,
+      `check ${text} by --check: it is a file on the agent's host, expected a URL or an artifact`,
     );
   }
   if (!("url" in place) && compression !== undefined) {
-    throw cannot(`use --compression with ${text}: the index names its own: expected a URL`);
+    throw cannot(`use --compression with ${text}: the index names its own, expected a URL`);
   }
   if ("url" in place && digest === undefined && !allowed) {
     throw cannot(
-      `add ${text}: nothing vouches for it: expected its --sha256, or --allow-unverified`,
+      `add ${text}: nothing vouches for it, expected its --sha256, or --allow-unverified`,
     );
   }
   return {
@@ -85,7 +85,7 @@ function mediumRequestOf({ args, terminal }: Invocation): JsonObject {
 function wordOf(args: Arguments, name: string, words: readonly string[]): string | undefined {
   const word = args.text(name);
   if (word === undefined || words.includes(word)) return word;
-  throw cannot(`use --${name} ${JSON.stringify(word)}: expected one of ${words.join(", ")}`);
+  throw cannot(`use --${name} ${JSON.stringify(word)}, expected one of ${words.join(", ")}`);
 }
 
 const ADD: Command = {
@@ -253,7 +253,7 @@ async function fullPath(client: Invocation["client"], digest: string): Promise<s
     const expected =
       "expected its sha256, 8 digits of it or more, or the name of an uploaded file, " +
       "which ends in .iso, .img or .raw";
-    const message = `Cannot find medium ${JSON.stringify(digest)}: ${expected}`;
+    const message = `Cannot find medium ${JSON.stringify(digest)}, ${expected}`;
     throw new AgentError("not_found", message, { about: { kind: "medium" } });
   }
   const files = readObjects(await client.get("/agent/v1/media"), "the media");
@@ -276,7 +276,7 @@ function severalDigests(digest: string, files: readonly JsonObject[]): AgentErro
     }`,
   }));
   const message =
-    `Cannot choose file ${JSON.stringify(digest)}: ${files.length} digests begin so: ` +
+    `Cannot choose file ${JSON.stringify(digest)}: ${files.length} digests begin so, ` +
     "expected more digits of one of them";
   return new AgentError("invalid_argument", message, { errors, about: { kind: "medium" } });
 }

@@ -127,7 +127,7 @@ async function sizeOf(path: string): Promise<number> {
   }
   if (info.isFile && info.size > 0) return info.size;
   const found = info.isFile ? "empty" : "not a regular file";
-  throw cannot(`upload ${path}: it is ${found}: expected a medium`);
+  throw cannot(`upload ${path}: it is ${found}, expected a medium`);
 }
 
 /** The progress of an upload, as the agent reports it. */

@@ -39,7 +39,7 @@ export function fileFlag(many?: true): Flag {
 
 /** The error for a command without `-f FILE`. */
 export function missingFile(): Error {
-  return usageError("-f FILE is missing: expected a workflow as JSON");
+  return usageError("-f FILE is missing, expected a workflow as JSON");
 }
 
 /**
@@ -53,10 +53,10 @@ export async function readWorkflowFiles(
   const paths = [...texts("file"), ...operands];
   if (paths.length === 0) throw missingFile();
   if (paths.length > FILES_MAX) {
-    throw cannot(`check ${paths.length} files: expected ${FILES_MAX} at most`);
+    throw cannot(`check ${paths.length} files, expected ${FILES_MAX} at most`);
   }
   if (paths.filter((path) => path === STANDARD_INPUT).length > 1) {
-    throw usageError("standard input is given twice: expected it once");
+    throw usageError("standard input is given twice, expected it once");
   }
   const files: WorkflowFile[] = [];
   for (const path of paths) {

@@ -273,7 +273,7 @@ function readResume(text: string): Resume {
 async function paramsOf({ args, terminal }: Invocation): Promise<JsonObject> {
   const file = args.text("params");
   if (file === "-" && args.text("file") === "-") {
-    throw usageError("standard input is given twice: expected it once");
+    throw usageError("standard input is given twice, expected it once");
   }
   const ofFile = file === undefined ? {} : await readJsonFile(file, terminal);
   // Entries, not a spread: a key named __proto__ must stay a key.

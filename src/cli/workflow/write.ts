@@ -85,7 +85,7 @@ export const APPLY: Command = {
 function severalOfName(name: string, found: readonly JsonObject[]): AgentError {
   const uuids = found.map((workflow) => textIn(workflow, "uuid")).join(", ");
   const message =
-    `Cannot replace workflow ${JSON.stringify(name)}: ${found.length} have that name: ` +
+    `Cannot replace workflow ${JSON.stringify(name)}: ${found.length} have that name, ` +
     `expected one of the uuids ${uuids}`;
   return new AgentError("conflict", message);
 }

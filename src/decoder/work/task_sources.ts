@@ -16,7 +16,7 @@ const PROBLEM_CHARS_MAX = 500;
  */
 export const taskSourcesWork: DecoderWork = async (_, input) => {
   const sources: unknown = JSON.parse(await textOf(input));
-  if (!Array.isArray(sources)) throw new AgentError("malformed", "Cannot parse: expected a list");
+  if (!Array.isArray(sources)) throw new AgentError("malformed", "Cannot parse, expected a list");
   return sources.map((source: unknown) => cut(functionProblem(String(source))));
 };
 
@@ -84,7 +84,7 @@ function definitionProblem(source: string): string | undefined {
 function expressionProblem(expression: Expression): string | undefined {
   switch (expression.type) {
     case "FunctionExpression":
-      return expression.generator ? `is a generator: expected ${FUNCTION}` : undefined;
+      return expression.generator ? `is a generator, expected ${FUNCTION}` : undefined;
     case "ArrowFunctionExpression":
       return undefined;
     default:

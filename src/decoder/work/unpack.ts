@@ -50,7 +50,7 @@ async function* counted(
 function compressionOf({ compression }: JsonObject): PackedAs {
   const known = COMPRESSIONS.find((name) => name === compression);
   if (known !== undefined) return known;
-  throw new AgentError("internal", `Cannot unpack: expected one of ${COMPRESSIONS.join(", ")}`);
+  throw new AgentError("internal", `Cannot unpack, expected one of ${COMPRESSIONS.join(", ")}`);
 }
 
 /** Loads the decompressor of a format. It does not limit the size; the agent does. */
@@ -82,7 +82,7 @@ const WORDS: Readonly<Record<string, string>> = {
   "3": "its dictionary does not fit into memory",
   "4": "its dictionary is larger than is allowed",
   "5": "it does not begin as xz does",
-  "6": "it uses a filter or a check that is not known here: expected LZMA2 with CRC32 or CRC64",
+  "6": "it uses a filter or a check that is not known here, expected LZMA2 with CRC32 or CRC64",
   "7": "it is damaged",
   "8": "it is damaged or cut off",
 };

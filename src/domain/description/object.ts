@@ -63,7 +63,7 @@ export function object<F extends Fields, const R extends keyof F & string = neve
           findings.add(
             within(field, name),
             "Missing",
-            `is missing: expected ${fields[name]?.words}`,
+            `is missing, expected ${fields[name]?.words}`,
           );
         }
       }
@@ -99,7 +99,7 @@ function relationSchemas(relations: readonly Relation[]): JsonObject {
 function objectIn(value: unknown, field: string, findings: Findings): JsonObject | undefined {
   if (isJsonObject(value)) return value;
   if (value !== undefined) return void refuseValue(value, field, "an object", findings);
-  findings.add(field === "" ? "body" : field, "Missing", "is missing: expected an object");
+  findings.add(field === "" ? "body" : field, "Missing", "is missing, expected an object");
   return undefined;
 }
 
@@ -151,7 +151,7 @@ function reportUnknown(
     ? undefined
     : nearName(shown, known) ?? nearWord(shown, known);
   const words = near === undefined
-    ? `is unknown: expected ${wordList(known) || "no keys"}`
+    ? `is unknown, expected ${wordList(known) || "no keys"}`
     : `is unknown: the nearest known name is "${near}"`;
   findings.add(within(field, shown), "UnknownField", words, rule);
 }

@@ -32,7 +32,7 @@ export async function idempotencyOf(
 ): Promise<Idempotency> {
   if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
     const message =
-      `Cannot read ${IDEMPOTENCY_KEY}: expected 1 to 255 visible ASCII characters, without blanks`;
+      `Cannot read ${IDEMPOTENCY_KEY}, expected 1 to 255 visible ASCII characters, without blanks`;
     throw invalidArgument(IDEMPOTENCY_KEY, message);
   }
   const bytes = new TextEncoder().encode(canonicalJson(request));

@@ -198,7 +198,7 @@ function compile(engine: typeof RE2JS, text: string): RE2JS {
     const why = messageOf(error).replace(/^error parsing regexp: /, "");
     throw invalidArgument(
       "locks",
-      `Cannot use locks ${JSON.stringify(text)}: expected a pattern of RE2: ${why}`,
+      `Cannot use locks ${JSON.stringify(text)}, expected a pattern of RE2: ${why}`,
     );
   }
 }

@@ -69,7 +69,7 @@ export function parseExecutionFilter(word: string): Execution {
   if (execution !== undefined) return execution;
   throw invalidArgument(
     "execution",
-    `Cannot filter by execution ${JSON.stringify(word)}: expected one of ` +
+    `Cannot filter by execution ${JSON.stringify(word)}, expected one of ` +
       EXECUTION_WORDS.join(", "),
   );
 }

@@ -138,8 +138,8 @@ export function requireActable(
   }
   if (action === "boot" && brand === "bhyve" && Object.keys(options).length > 0) {
     // bhyve checks these options and then ignores them; the caller should know.
-    const message = `Cannot boot machine ${uuid} with ${Object.keys(options).join(", ")}: its ` +
-      'brand is "bhyve", which boots its disks as they are attached; expected no options';
+    const message = `Cannot boot machine ${uuid} with ${Object.keys(options).join(", ")}: ` +
+      'brand "bhyve" boots its disks as they are attached, expected no options';
     throw new AgentError("conflict", message);
   }
   if (action === "boot" && brand === "kvm") requirePlaces(uuid, machine, options);

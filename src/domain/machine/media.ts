@@ -73,7 +73,7 @@ export function parseMediaName(name: string, field: string): string {
   if (!isMediaName(name) || mediaKind(name) === undefined) {
     throw invalidArgument(
       field,
-      `Cannot use ${JSON.stringify(name.slice(0, FILE_NAME_CHARS_MAX))} as a medium: expected ` +
+      `Cannot use ${JSON.stringify(name.slice(0, FILE_NAME_CHARS_MAX))} as a medium, expected ` +
         `1 to ${FILE_NAME_CHARS_MAX} letters, digits, dots, dashes and underscores, the first a ` +
         "letter or a digit, that end in .iso, .img or .raw",
     );
@@ -177,7 +177,7 @@ type MediaUse = "booted" | "kept";
 const WITH_DIGEST: Relation = {
   check(_, field, findings, sent) {
     if (sent.allow_unverified === true || Object.hasOwn(sent, "digest")) return;
-    const words = `is missing: expected ${digest.words}, or allow_unverified`;
+    const words = `is missing, expected ${digest.words}, or allow_unverified`;
     findings.add(field === "" ? "digest" : `${field}.digest`, "Missing", words);
   },
   schema: {

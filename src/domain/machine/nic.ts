@@ -191,7 +191,7 @@ function withNetmask(alone: string): Relation {
         findings.add(`${field}.ip`, "Invalid", words, "distinct_nics");
       }
       if (isIpv4(ip) && netmask === undefined) {
-        findings.add(`${field}.netmask`, "Missing", "is missing: expected the netmask of the ip");
+        findings.add(`${field}.netmask`, "Missing", "is missing, expected the netmask of the ip");
       }
       if (ip === undefined && netmask !== undefined) {
         findings.add(`${field}.netmask`, "Invalid", alone);

@@ -182,7 +182,7 @@ const COMMAND_BYTES_MAX = 100 * 1024;
 export function quoted(word: string): string {
   if (word.includes("\0") || !word.isWellFormed()) {
     const message = `Cannot pass ${JSON.stringify(word.slice(0, 80))} to a program on another ` +
-      "host: expected text without NUL and without lone surrogates";
+      "host, expected text without NUL and without lone surrogates";
     throw new AgentError("invalid_argument", message);
   }
   return `'${word.replaceAll("'", "'\\''")}'`;

@@ -250,7 +250,7 @@ export function sshWords(stderr: string): string {
 function connectFailure(host: SshHost, stderr: string, cause?: unknown): AgentError {
   const [why, expected] = connectCause(host, stderr);
   const words = sshWords(stderr);
-  const message = `Cannot reach ${addressOf(host)} by ssh: ${why}: ${words}: expected ${expected}`;
+  const message = `Cannot reach ${addressOf(host)} by ssh: ${why}: ${words}, expected ${expected}`;
   return new AgentError("host", message, { cause: cause ?? new Error(words) });
 }
 

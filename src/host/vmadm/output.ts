@@ -190,7 +190,7 @@ function parseJson(what: string, text: string): unknown {
 
 function unexpected(what: string, wanted: string, text: string): AgentError {
   const found = text.trim() === "" ? "nothing" : shown(text.trim());
-  return new AgentError("host", `Cannot read ${what}: expected ${wanted}, vmadm wrote ${found}`);
+  return new AgentError("host", `Cannot read ${what}, expected ${wanted}, vmadm wrote ${found}`);
 }
 
 /** A machine as vmadm describes it, without the passwords of its console. */

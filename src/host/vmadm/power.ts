@@ -233,12 +233,12 @@ export function bootWords({ order, once, cdrom, disk }: BootChoice): string[] {
   if (order !== undefined && !isBootDevice(order)) {
     throw invalidArgument(
       "order",
-      `Cannot boot in order ${quoted(order)}: expected ${BOOT_ORDER_WORDS}`,
+      `Cannot boot in order ${quoted(order)}, expected ${BOOT_ORDER_WORDS}`,
     );
   }
   if (once !== undefined && !(isBootDevice(once) && once.length === 1)) {
     const wanted = "c (disk), d (CD) or n (network)";
-    throw invalidArgument("once", `Cannot boot once from ${quoted(once)}: expected ${wanted}`);
+    throw invalidArgument("once", `Cannot boot once from ${quoted(once)}, expected ${wanted}`);
   }
   const words: string[] = [];
   // `once` is part of the value of `order`.
@@ -255,7 +255,7 @@ function isBootDevice(text: string): boolean {
 
 function checkedPath(field: "cdrom" | "disk", path: string): string {
   if (path.startsWith("/") && isMediaName(path.slice(1))) return path;
-  const message = `Cannot boot from ${quoted(path)}: expected "/" and a name of [A-Za-z0-9._-]`;
+  const message = `Cannot boot from ${quoted(path)}, expected "/" and a name of [A-Za-z0-9._-]`;
   throw invalidArgument(field, message);
 }
 

@@ -284,7 +284,7 @@ export async function findZoneFolder(transport: Transport, zonepath: string): Pr
     !zonepath.startsWith(base) || normalize(zonepath) !== zonepath ||
     !components.every((component) => COMPONENT.test(component))
   ) {
-    throw new AgentError("forbidden", `${action}: expected a folder below ${zonesRoot}`);
+    throw new AgentError("forbidden", `${action}, expected a folder below ${zonesRoot}`);
   }
   let path = zonesRoot;
   const zones = await realFolder(transport, path, action);

@@ -83,7 +83,7 @@ function checkName(name: string): void {
   const shown = JSON.stringify(name.slice(0, 200));
   const rule =
     "letters, digits, dot, dash and underscore, at most 128, starting with a letter or digit";
-  throw invalidArgument("name", `Cannot use ${shown} as the name of a medium: expected ${rule}`);
+  throw invalidArgument("name", `Cannot use ${shown} as the name of a medium, expected ${rule}`);
 }
 
 /** The files of a deleted zone are gone. */

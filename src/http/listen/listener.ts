@@ -88,16 +88,16 @@ export async function cannotListen(place: ListenPlace, error: unknown): Promise<
 async function whyNot(place: ListenPlace, error: unknown): Promise<string> {
   if (place.kind === "socket") return systemReason(error);
   if (error instanceof Deno.errors.AddrInUse) {
-    return `${await portHolder(place.port) ?? "another process"} listens there: expected a free ` +
+    return `${await portHolder(place.port) ?? "another process"} listens there, expected a free ` +
       "port; --listen HOST:PORT names another";
   }
   if (error instanceof Deno.errors.PermissionDenied) {
-    return `user ${Deno.uid()} may not use port ${place.port}: expected a port from ` +
+    return `user ${Deno.uid()} may not use port ${place.port}, expected a port from ` +
       `${OPEN_PORT_MIN} on; --listen HOST:PORT names another`;
   }
   return `${
     systemReason(error)
-  }: expected an address of this host; --listen HOST:PORT names another`;
+  }, expected an address of this host; --listen HOST:PORT names another`;
 }
 
 /** Only root may use ports below this one, unless the system is configured otherwise. */
@@ -254,7 +254,7 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
     // Opened only to check that TLS works with them.
     Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...identity }).close();
   } catch (error) {
-    const message = `Cannot serve TLS with ${certPath} and ${keyPath}: ${messageOf(error)}: ` +
+    const message = `Cannot serve TLS with ${certPath} and ${keyPath}: ${messageOf(error)}, ` +
       "expected a certificate and its own key, both PEM";
     const about = { kind: "certificate", name: certPath } as const;
     throw new AgentError("invalid_argument", message, { cause: error, about });
@@ -268,7 +268,7 @@ async function read(path: string): Promise<string> {
     if (!(await Deno.stat(path)).isFile) throw new Error("it is not a regular file");
     return await Deno.readTextFile(path);
   } catch (error) {
-    const message = `Cannot read ${path}: ${systemReason(error)}: expected a PEM file`;
+    const message = `Cannot read ${path}: ${systemReason(error)}, expected a PEM file`;
     const about = { kind: "certificate", name: path } as const;
     throw new AgentError("invalid_argument", message, { cause: error, about });
   }

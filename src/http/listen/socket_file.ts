@@ -34,7 +34,7 @@ export async function bindSocket<T>(
   const bytes = new TextEncoder().encode(path).length;
   // It can be bound, under a shorter name, and nobody could connect.
   if (bytes > SOCKET_PATH_BYTES_MAX) {
-    const found = `its path has ${bytes} bytes: expected at most ${SOCKET_PATH_BYTES_MAX}`;
+    const found = `its path has ${bytes} bytes, expected at most ${SOCKET_PATH_BYTES_MAX}`;
     throw cannotBind(path, found);
   }
   await refuseTaken(path);
@@ -67,7 +67,7 @@ async function refuseTaken(path: string): Promise<void> {
   const found = await fileInfo(path);
   if (found === undefined) return;
   if (!found.isSocket) {
-    throw cannotBind(path, "it is a file: expected a free name, or a socket that is left over");
+    throw cannotBind(path, "it is a file, expected a free name, or a socket that is left over");
   }
   let connection: Deno.Conn;
   try {
@@ -77,7 +77,7 @@ async function refuseTaken(path: string): Promise<void> {
     throw cannotBind(path, systemReason(error), error);
   }
   connection.close();
-  throw cannotBind(path, "another agent answers there: expected a socket of its own");
+  throw cannotBind(path, "another agent answers there, expected a socket of its own");
 }
 
 function cannotBind(path: string, why: string, cause?: unknown): AgentError {
@@ -96,7 +96,7 @@ export async function groupNumber(group: string, file = GROUP_FILE): Promise<num
     const [name, , gid = ""] = line.split(":");
     if (name === group && /^\d+$/.test(gid)) return Number(gid);
   }
-  const message = `Cannot give the socket to group ${group}: ${file} does not name it: ` +
+  const message = `Cannot give the socket to group ${group}: ${file} does not name it, ` +
     "expected the name or the number of a group";
   throw new AgentError("invalid_argument", message);
 }

@@ -99,7 +99,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       put: {
         error_code: "method_not_allowed",
-        message: 'Cannot PUT "/jobs/51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10": expected GET, HEAD',
+        message: 'Cannot PUT "/jobs/51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10", expected GET, HEAD',
       },
     },
   },
@@ -125,11 +125,11 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
       parameter: {
         error_code: "invalid_argument",
         message:
-          "Cannot accept the workflow: name is missing: expected a text of 1 to 255 characters",
+          "Cannot accept the workflow: name is missing, expected a text of 1 to 255 characters",
         errors: [{
           field: "name",
           code: "Missing",
-          message: "name is missing: expected a text of 1 to 255 characters",
+          message: "name is missing, expected a text of 1 to 255 characters",
         }],
       },
       taken: {

@@ -161,7 +161,7 @@ async function mayCall(uuid: HostUuid, book: PeerBook): Promise<boolean> {
 function refuseStale(at: Instant, now: Instant): void {
   if (Math.abs(msBetween(at, now)) <= CALL_FRESH_MS) return;
   const most = CALL_FRESH_MS / 1000;
-  throw refused(`it was made at ${at}, and it is ${now}: expected at most ${most} s between`);
+  throw refused(`it was made at ${at}, and it is ${now}, expected at most ${most} s between`);
 }
 
 function refused(why: string): AgentError {

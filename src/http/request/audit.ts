@@ -159,7 +159,7 @@ async function openAppending(path: string): Promise<Deno.FsFile> {
     return file;
   } catch (error) {
     const message =
-      `Cannot write the audit file ${path}: ${systemReason(error)}: expected a file ` +
+      `Cannot write the audit file ${path}: ${systemReason(error)}, expected a file ` +
       "that the agent may write; --audit-file names another";
     throw new AgentError("invalid_argument", message, { cause: error });
   }

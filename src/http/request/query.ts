@@ -74,7 +74,7 @@ export function textsOf(url: string): ReadonlyMap<string, string> {
       findings.add(
         name.slice(0, SHOWN_CHARS_MAX),
         "Invalid",
-        "is given twice: expected each key once",
+        "is given twice, expected each key once",
       );
     }
     texts.set(name, text);

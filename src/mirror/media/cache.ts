@@ -242,7 +242,7 @@ async function makeFolder(cache: string, path: string): Promise<void> {
   try {
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
   } catch (cause) {
-    const message = `Cannot keep media in ${cache}: ${systemReason(cause)}: expected a folder ` +
+    const message = `Cannot keep media in ${cache}: ${systemReason(cause)}, expected a folder ` +
       "that the agent may write to";
     throw new AgentError(systemCode(cause) ?? "internal", message, { cause });
   }

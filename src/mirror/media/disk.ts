@@ -112,7 +112,7 @@ export async function openFileWriter(options: FileWriterOptions): Promise<FileWr
       }
       const [written, named] = await Promise.all([file.stat(), fileInfo(path)]);
       if (written.dev === named?.dev && written.ino === named.ino) return;
-      const message = `Cannot ${what}: another process has removed or replaced ${path}: expected ` +
+      const message = `Cannot ${what}: another process has removed or replaced ${path}, expected ` +
         "no agent to share the folder";
       throw new AgentError("conflict", message);
     },

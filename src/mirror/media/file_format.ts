@@ -132,7 +132,7 @@ function problemOf(name: string, kind: string): string | null {
   switch (mediaKind(name)) {
     case "cd":
       if (kind === "iso") return null;
-      return `it is not an ISO image: expected ${ISO_MARK} at byte ${
+      return `it is not an ISO image, expected ${ISO_MARK} at byte ${
         FIRST_DESCRIPTOR * CD_SECTOR_BYTES + 1
       }, found ${kind === "raw" ? "other bytes" : `a ${kind} file`}`;
     case "disk":

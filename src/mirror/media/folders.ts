@@ -101,7 +101,7 @@ async function resolvedPath(mediaDirs: readonly string[], path: string): Promise
       return await pathWithin(mediaDirs, join(folder, path));
     }
   }
-  const message = `Cannot use medium ${JSON.stringify(path)}: it is in no media folder: ` +
+  const message = `Cannot use medium ${JSON.stringify(path)}: it is in no media folder, ` +
     expectedFolders(mediaDirs);
   throw new AgentError("not_found", message, { about: { kind: "medium", name: path } });
 }

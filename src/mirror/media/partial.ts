@@ -157,7 +157,7 @@ export function openFolderLock(
   const take = async () => {
     if (await usable(folder, () => lock(join(place, LOCK_FILE)))) return;
     const message = `Cannot change uploads in ${folder} (setting upload_dir): another agent uses ` +
-      "it: expected a folder for each agent";
+      "it, expected a folder for each agent";
     throw new AgentError("conflict", message);
   };
   let taken: Promise<void> | undefined;

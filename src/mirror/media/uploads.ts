@@ -288,7 +288,7 @@ function requireNext(
     throw new AgentError("conflict", message, { uploadOffset: offset });
   }
   if (from === offset) return;
-  const message = `Cannot continue the upload of ${name} at byte ${from}: expected byte ${offset}`;
+  const message = `Cannot continue the upload of ${name} at byte ${from}, expected byte ${offset}`;
   throw new AgentError("conflict", message, { uploadOffset: offset });
 }
 

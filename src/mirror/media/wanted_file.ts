@@ -102,7 +102,7 @@ export async function wantedArtifact(
   const [first] = digests;
   if (first === undefined && bare !== true) {
     const message =
-      `Cannot download ${label}: the index has no digest for it: expected one in the request`;
+      `Cannot download ${label}: the index has no digest for it, expected one in the request`;
     throw invalidArgument("digest", message, "Missing");
   }
   const compression = MEDIA_COMPRESSIONS.find((known) => known === artifact.compression);

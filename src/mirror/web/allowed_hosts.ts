@@ -50,12 +50,12 @@ export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?
   if (url === null) {
     throw new AgentError(
       "upstream",
-      `Cannot connect to ${shown}: expected a URL such as https://host/path`,
+      `Cannot connect to ${shown}, expected a URL such as https://host/path`,
     );
   }
   if (url.protocol !== "https:" && !(reach.allowHttp && url.protocol === "http:")) {
     const wanted = reach.allowHttp ? "https: or http:" : "https:";
-    throw new AgentError("upstream", `Cannot connect to ${shown}: expected an ${wanted} address`);
+    throw new AgentError("upstream", `Cannot connect to ${shown}, expected an ${wanted} address`);
   }
   if (url.username !== "" || url.password !== "") {
     throw new AgentError(

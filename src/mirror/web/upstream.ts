@@ -75,7 +75,7 @@ export function openUpstream(address: string, options: WebUpstreamOptions): Upst
   if (/^https?:/i.test(address)) return openWebUpstream(address, options);
   if (/^file:/i.test(address)) return openFolderUpstream(address, folderOf(address));
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(address)) {
-    const message = `Cannot use ${JSON.stringify(address)} as the index: expected https, http, ` +
+    const message = `Cannot use ${JSON.stringify(address)} as the index, expected https, http, ` +
       "file or a folder";
     throw new AgentError("invalid_argument", message);
   }
@@ -86,7 +86,7 @@ export function openUpstream(address: string, options: WebUpstreamOptions): Upst
 function folderOf(address: string): string {
   const url = URL.parse(address);
   if (url === null || url.host !== "" || url.search !== "" || url.hash !== "") {
-    const message = `Cannot use ${JSON.stringify(address)} as the index: expected the address of ` +
+    const message = `Cannot use ${JSON.stringify(address)} as the index, expected the address of ` +
       "a folder of this host, such as file:///srv/index";
     throw new AgentError("invalid_argument", message);
   }
@@ -253,7 +253,7 @@ async function readRegularFile(
     const last = index === names.length - 1;
     if (info.isSymlink || (last ? !info.isFile : !info.isDirectory)) {
       const wanted = last ? "a regular file" : "a folder";
-      throw new AgentError("upstream", `Cannot read ${path}: expected ${wanted}`);
+      throw new AgentError("upstream", `Cannot read ${path}, expected ${wanted}`);
     }
     if (last && info.size > DOCUMENT_BYTES_MAX) {
       const message = `Cannot read ${path}: it has more than ${DOCUMENT_BYTES_MAX} bytes`;

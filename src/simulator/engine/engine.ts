@@ -47,7 +47,7 @@ export async function chooseEngine(
   path: string,
 ): Promise<EngineName> {
   if (word !== "fake" && word !== "qemu" && word !== "auto") {
-    const message = `Cannot choose engine "${word}": expected fake, qemu or auto`;
+    const message = `Cannot choose engine "${word}", expected fake, qemu or auto`;
     throw new AgentError("invalid_argument", message);
   }
   const emulator = word === "fake" ? null : await findProgram(EMULATOR, path);

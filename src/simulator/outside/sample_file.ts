@@ -196,7 +196,7 @@ export function bootSector(lines: readonly string[]): Uint8Array<ArrayBuffer> {
   if (wrong !== undefined || lines.length >= SCREEN_LINES) {
     throw new AgentError(
       "invalid_argument",
-      `Cannot make boot sector: expected fewer than ${SCREEN_LINES} lines of fewer than ` +
+      `Cannot make boot sector, expected fewer than ${SCREEN_LINES} lines of fewer than ` +
         `${SCREEN_COLUMNS} ASCII characters, found ${JSON.stringify(wrong ?? lines.length)}`,
     );
   }

@@ -55,7 +55,7 @@ export function callersError(error: unknown): unknown {
   }
   if (state === INSUFFICIENT_PRIVILEGE) {
     const words =
-      `${messageOf(error)}; expected the owner of the tables for \`zonewright db migrate\`, ` +
+      `${messageOf(error)}, expected the owner of the tables for \`zonewright db migrate\`, ` +
       "and its --agent-role for an agent";
     return new AgentError("internal", `Cannot use the database: ${words}`, { cause: error });
   }
@@ -79,7 +79,7 @@ export function cannotReach(why: string, cause?: unknown): AgentError {
 /** Why the server could not be used, in words, with the setting to correct if there is one. */
 export function awayReason(cause: unknown): string {
   const wrong = wrongSetting(cause);
-  return wrong === undefined ? driverMessage(cause) : `${driverMessage(cause)}: expected ${wrong}`;
+  return wrong === undefined ? driverMessage(cause) : `${driverMessage(cause)}, expected ${wrong}`;
 }
 
 /** The driver's message when the server asks for a password and none is set. */

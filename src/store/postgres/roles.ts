@@ -23,7 +23,7 @@ function quotedName(name: string): string {
   if (isPlain && !["public", "none"].includes(name)) return `"${name}"`;
   const wanted =
     `expected at most ${NAME_MAX} letters, digits, _, . and -, and neither public nor none`;
-  throw invalidArgument("role", `Cannot use the role ${JSON.stringify(name)}: ${wanted}`);
+  throw invalidArgument("role", `Cannot use the role ${JSON.stringify(name)}, ${wanted}`);
 }
 
 /** What each role may do with the rows of a table. */
@@ -70,7 +70,7 @@ async function requireRole(session: ServerSession, name: string): Promise<void> 
   if (rows.length > 0) return;
   throw new AgentError(
     "not_found",
-    `Cannot grant to the role ${name}: it does not exist: expected one made with CREATE ROLE`,
+    `Cannot grant to the role ${name}: it does not exist, expected one made with CREATE ROLE`,
   );
 }
 

@@ -225,7 +225,7 @@ function openedCopy(path: string): Database {
     return withFilesOpen(new Database(copy, { readonly: true }));
   } catch (cause) {
     if (!isNoSpace(cause)) throw cause;
-    const words = `its disk is full or read-only, and ${dirname(folder)} has no room for a copy: ` +
+    const words = `its disk is full or read-only, and ${dirname(folder)} has no room for a copy, ` +
       "expected TMPDIR on another disk";
     throw new Error(words, { cause });
   } finally {
@@ -253,7 +253,7 @@ function withFilesOpen(db: Database): Database {
 export async function requireOwnLog(path: string): Promise<void> {
   if (await exists(path) || !hasLog(path)) return;
   const message = `Cannot open the store ${JSON.stringify(path)}: it was removed, but its log ` +
-    `${path}-wal was not: expected it back in its place, or its log moved beside it`;
+    `${path}-wal was not, expected it back in its place, or its log moved beside it`;
   throw new AgentError("conflict", message);
 }
 
@@ -339,12 +339,12 @@ async function statOf(path: string): Promise<Deno.FileInfo> {
     if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
       throw new AgentError(
         "not_found",
-        `Cannot read ${path}: it does not exist: expected a database`,
+        `Cannot read ${path}: it does not exist, expected a database`,
       );
     }
     if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
     const message =
-      `Cannot read ${path}: permission denied: expected root, or the user of the agent`;
+      `Cannot read ${path}: permission denied, expected root, or the user of the agent`;
     throw new AgentError("forbidden", message, { cause: error });
   }
 }

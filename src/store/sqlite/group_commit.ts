@@ -332,7 +332,7 @@ export function openWriteAheadLog(databasePath: string): WriteAheadLog {
       if (named?.ino === opened.ino && named.dev === opened.dev) return;
       const found = named === undefined ? "removed" : "replaced";
       const message =
-        `Cannot write to the store: ${databasePath} was ${found} while the agent runs: ` +
+        `Cannot write to the store: ${databasePath} was ${found} while the agent runs, ` +
         "expected it back in its place";
       throw new AgentError("overloaded", message, { retryAfterSeconds: LOST_SECONDS });
     },

@@ -71,7 +71,7 @@ export function uploadProblem(file: File): string | undefined {
   const name = uploadName(file).toLowerCase();
   if (file.size === 0) return `${file.name} is empty`;
   if (BOOT_ENDINGS.some((ending) => name.endsWith(ending) && name !== ending)) return undefined;
-  return `${file.name} cannot be booted: expected a name that ends in .iso, .img or .raw`;
+  return `${file.name} cannot be booted, expected a name that ends in .iso, .img or .raw`;
 }
 
 /** Removes finished uploads from the list. */

@@ -67,7 +67,7 @@ eachOldNode(
         assertEquals(
           stderr,
           `zonewright: Cannot run on Node ${node.version} (${node.program}): it lacks ` +
-            `${LACKS[node.version]}: expected Node 22.20 or 24.8, or later: ` +
+            `${LACKS[node.version]}, expected Node 22.20 or 24.8, or later: ` +
             "install nodejs22 of pkgsrc (pkgin install nodejs22), and run this file with it\n",
         );
       }
@@ -80,7 +80,7 @@ eachNode("a Node that was built without SQLite is refused", async (node) => {
   const without: Program = { name: "node", program: node.program, args, env: {} };
   const { code, stderr } = await runProgram(without, ["version"]);
   assertEquals(code, 1);
-  assertMatch(stderr, /^zonewright: Cannot run on Node [^:]+: it lacks node:sqlite: expected/);
+  assertMatch(stderr, /^zonewright: Cannot run on Node [^:]+: it lacks node:sqlite, expected/);
 });
 
 eachNode("the file runs under any name", async (node) => {
@@ -117,7 +117,7 @@ eachNode(
       assertEquals(refused.code, 6);
       assertMatch(
         refused.stderr,
-        /Cannot install for systemd what runs on Node: expected the binary/,
+        /Cannot install for systemd what runs on Node, expected the binary/,
       );
     });
   },

@@ -130,7 +130,7 @@ async function* documentPieces(
 function name(c: Context<HttpEnv>, noun: "distro" | "release"): string {
   const text = c.req.param(noun) ?? "";
   if (isIndexName(text)) return text;
-  const message = `Cannot find ${noun} ${quote(text)}: expected 1 to 64 of A-Z a-z 0-9 . _ -`;
+  const message = `Cannot find ${noun} ${quote(text)}, expected 1 to 64 of A-Z a-z 0-9 . _ -`;
   throw new AgentError("not_found", message, { about: { kind: "artifact", name: text } });
 }
 

@@ -194,7 +194,7 @@ function paramsOf(texts: ReadonlyMap<string, string>): Record<string, string> {
   const findings = openFindings();
   const beyond = [...texts.keys()][PARAM_KEYS_MAX];
   if (beyond !== undefined) {
-    const words = `is one too many: expected at most ${PARAM_KEYS_MAX} params, found ${texts.size}`;
+    const words = `is one too many, expected at most ${PARAM_KEYS_MAX} params, found ${texts.size}`;
     findings.add(beyond, "TooLarge", words);
   }
   const read = beyond === undefined

@@ -254,7 +254,7 @@ function taskIndex({ uuid, chain }: Job, from: From): number {
   );
   if (index === undefined) {
     const names = chain.map(taskName).join(", ");
-    const message = `Cannot retry job ${uuid} from ${shown}: expected one of its tasks, ${names}`;
+    const message = `Cannot retry job ${uuid} from ${shown}, expected one of its tasks, ${names}`;
     throw invalidArgument("from", message);
   }
   if (others.length === 0) return index;

@@ -132,7 +132,7 @@ function refuseOtherProtocol(offered: string | undefined): void {
   if (words === undefined || words.includes(PROTOCOL)) return;
   const field = "Sec-WebSocket-Protocol";
   const message =
-    `Cannot open the console: the subprotocol ${PROTOCOL} is not among those offered: ` +
+    `Cannot open the console: the subprotocol ${PROTOCOL} is not among those offered, ` +
     "expected it, or none";
   throw new AgentError("invalid_argument", message, {
     errors: [{ field, code: "Invalid", message }],

@@ -254,7 +254,7 @@ function rangeOf(header: string | null): UploadRange | null {
   const to = last === undefined ? total - 1 : Number(last);
   if (text !== undefined && total > 0 && from <= to + 1 && to < total) return { from, to, total };
   const shown = JSON.stringify(header.slice(0, TEXT_CHARS_MAX));
-  const message = `Cannot read Content-Range ${shown}: expected bytes FIRST-LAST/TOTAL, such as ` +
+  const message = `Cannot read Content-Range ${shown}, expected bytes FIRST-LAST/TOTAL, such as ` +
     "bytes 0-1048575/734003200";
   throw invalidArgument("Content-Range", message);
 }
@@ -297,13 +297,13 @@ function digestsOf(headers: Headers): Digest[] {
     }
     const shown = JSON.stringify(header.slice(0, TEXT_CHARS_MAX));
     const example = field === "Digest" ? "sha-256=<base64>" : "sha-256=:<base64>:";
-    throw invalidArgument(field, `Cannot read ${field} ${shown}: expected ${example}`);
+    throw invalidArgument(field, `Cannot read ${field} ${shown}, expected ${example}`);
   }
   for (const { algorithm, value } of all) {
     const other = all.find((one) => one.algorithm === algorithm && one.value !== value);
     if (other === undefined) continue;
     const message = `Cannot verify an upload by two digests of ${algorithm}, ${value} and ` +
-      `${other.value}: expected one`;
+      `${other.value}, expected one`;
     throw invalidArgument("Repr-Digest", message);
   }
   return all;

@@ -69,7 +69,7 @@ function digestOf(c: Context<HttpEnv>): string {
     const shown = JSON.stringify(text.slice(0, 200));
     throw new AgentError(
       "not_found",
-      `Cannot find medium ${shown}: expected the 64 hex digits of its sha256`,
+      `Cannot find medium ${shown}, expected the 64 hex digits of its sha256`,
       {
         cause,
         about: { kind: "medium" },

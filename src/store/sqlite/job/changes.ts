@@ -184,7 +184,7 @@ function endedBy(
 function numbered(sql: string): string {
   return sql.replaceAll(/:(\w+)/g, (_, name) => {
     const at = ENDED.findIndex((one) => one === name);
-    if (at === -1) throw new Error(`Cannot number the value ${name}: expected one of ${ENDED}`);
+    if (at === -1) throw new Error(`Cannot number the value ${name}, expected one of ${ENDED}`);
     return `?${at + 1}`;
   });
 }
