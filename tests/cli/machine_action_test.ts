@@ -105,7 +105,7 @@ async function withMachine(
       ...NO_MACHINES,
       get: (uuid: string) => Promise.resolve(uuid === UUID ? machine : null),
       infoVnc: () => Promise.resolve({ host: "127.0.0.1", port: listener.addr.port }),
-      connectVnc: (address) => connectVnc({ kind: "local", dial }, address, { bannerMs: 5_000 }),
+      connectVnc: (address) => connectVnc({ kind: "local", dial }, address),
     },
   };
   try {

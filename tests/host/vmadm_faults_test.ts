@@ -9,6 +9,7 @@ import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
+import { hurriedWait } from "../support/timers.ts";
 import { withFolder } from "../support/until.ts";
 import { refused } from "./refused.ts";
 import { selfOfRun } from "../support/agent_process.ts";
@@ -102,7 +103,7 @@ Deno.test("garbage on stdout fails only what is read from there, noise on stderr
   await withHost(async ({ vmadm, simulate }) => {
     await vmadm.create(PAYLOAD);
     await vmadm.boot(UUID, {});
-    await waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, pollMs: 20 });
+    await waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, wait: hurriedWait });
     const reads = ["lookup", "info"];
     const cases: [fault: string, fails: readonly string[]][] = [
       ["garbage", reads],
@@ -119,7 +120,7 @@ Deno.test("garbage on stdout fails only what is read from there, noise on stderr
         assertEquals([fault, subcommand, code], [fault, subcommand, wanted], message);
         if (subcommand === "create") await vmadm.delete(OTHER);
         if (subcommand === "stop") await vmadm.boot(UUID, {});
-        await waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, pollMs: 20 });
+        await waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, wait: hurriedWait });
       }
     }
   });
@@ -157,7 +158,7 @@ Deno.test("a reset keeps the console of a kvm machine, a reboot and a start move
     await refused(() => vmadm.reboot(UUID, {}), "conflict", 'its state is "stopped"');
     await refused(() => vmadm.reboot(OTHER, {}), "not_found", OTHER);
     await vmadm.boot(UUID, {});
-    const wait = () => waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, pollMs: 20 });
+    const wait = () => waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, wait: hurriedWait });
     const first = await wait();
     await vmadm.reboot(UUID, { force: true });
     assertEquals(await wait(), first);
@@ -177,7 +178,7 @@ Deno.test("a machine gets a password that only its console shows", async () => {
       await vmadm.validateCreate(payload);
       await vmadm.create(payload);
       await vmadm.boot(UUID, {});
-      await waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, pollMs: 20 });
+      await waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, wait: hurriedWait });
       const { password = "" } = await vmadm.vncConsole(UUID) ?? {};
       assertEquals(password.length, 8);
       const reported = [await vmadm.get(UUID), await vmadm.list(), await vmadm.infoVnc(UUID)];

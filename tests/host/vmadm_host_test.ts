@@ -8,11 +8,12 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { placeFile, removeFile } from "../../src/host/zone/root.ts";
 import { refused } from "./refused.ts";
+import { hurriedWait } from "../support/timers.ts";
 import { until } from "../support/until.ts";
 import { hostTest } from "./test_host.ts";
 
 const UUID = parseUuid<MachineUuid>("6d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
-const VNC = { deadlineMs: 90_000, pollMs: 20, bannerMs: 5_000 };
+const VNC = { deadlineMs: 90_000, wait: hurriedWait };
 
 const PAYLOAD: JsonObject = {
   uuid: UUID,

@@ -4,10 +4,11 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { connectVnc, type VncConnection } from "../../src/host/vmadm/vnc.ts";
 import type { Timers } from "../../src/runtime/timers.ts";
-import { heldTimers } from "../support/timers.ts";
+import { heldTimers, quickTimers } from "../support/timers.ts";
 import { until } from "../support/until.ts";
 
-const BANNER_MS = 2_000;
+/** Milliseconds for a connection and its banner. */
+const BANNER_MS = 5_000;
 
 const dial = (hostname: string, port: number, signal?: AbortSignal) =>
   Deno.connect({ hostname, port, ...(signal === undefined ? {} : { signal }) });
@@ -18,7 +19,7 @@ async function withServer(
   run: (
     connect: (
       signal?: AbortSignal,
-      limit?: { bannerMs: number; timers?: Timers },
+      timers?: Timers,
     ) => Promise<VncConnection>,
   ) => Promise<void>,
 ): Promise<void> {
@@ -35,8 +36,8 @@ async function withServer(
   })();
   const address = { host: "127.0.0.1", port: listener.addr.port };
   try {
-    await run((signal, limit = { bannerMs: BANNER_MS }) =>
-      connectVnc({ kind: "local", dial }, address, { ...limit, signal })
+    await run((signal, timers = quickTimers(2.5)) =>
+      connectVnc({ kind: "local", dial }, address, { signal, timers })
     );
     await until("the client to close everything", () => open === 0);
   } finally {
@@ -110,7 +111,7 @@ Deno.test("everything that a client writes arrives", async () => {
 
 Deno.test("a server that is not a console is refused with what it sent, and closed", async () => {
   const cases: [string, (connection: Deno.TcpConn) => Promise<void>, string][] = [
-    ["silent", untilClosed, "sent no RFB version within 2 s"],
+    ["silent", untilClosed, "sent no RFB version within 5 s"],
     ["closing", () => Promise.resolve(), "closed the connection"],
     ["another protocol", says("HTTP/1.1 400\r\n"), 'is not an RFB server: it sent "HTTP/1.1"'],
     ["another version", says("RFB 009.001\n"), "is not an RFB server"],
@@ -127,7 +128,7 @@ Deno.test("a server that is not a console is refused with what it sent, and clos
   const port = 1024;
   const address = { host: "127.0.0.1", port };
   const error = await assertRejects(
-    () => connectVnc({ kind: "local", dial }, address, { bannerMs: BANNER_MS }),
+    () => connectVnc({ kind: "local", dial }, address),
     AgentError,
   );
   const words = `Cannot connect to the console at 127.0.0.1:${port}: it cannot be reached: `;
@@ -168,8 +169,7 @@ Deno.test("a hostile greeting takes no longer than its deadline and no more than
     }
   };
   await withServer(drip, async (connect) => {
-    const limit = { bannerMs: BANNER_MS, timers };
-    const error = await assertRejects(() => connect(undefined, limit), AgentError);
+    const error = await assertRejects(() => connect(undefined, timers), AgentError);
     assertEquals(error.code, "timeout");
   });
 });
@@ -203,9 +203,7 @@ Deno.test("on the agent's own host, no connection leads to another host", async 
   const own = Deno.networkInterfaces().map(({ address }) => address);
   for (const kind of ["local", "simulated"] as const) {
     for (const host of OTHERS) {
-      const connecting = connectVnc({ kind, dial: noDial }, { host, port: 5901 }, {
-        bannerMs: 100,
-      });
+      const connecting = connectVnc({ kind, dial: noDial }, { host, port: 5901 });
       const error = await assertRejects(() => connecting, AgentError);
       assertEquals([error.code, error.message], [
         "host",
@@ -216,7 +214,7 @@ Deno.test("on the agent's own host, no connection leads to another host", async 
   assertEquals(dialed, []);
   for (const host of [...own, "127.0.0.1", "127.1.2.3"]) {
     const address = { host, port: 5901 };
-    const connecting = connectVnc({ kind: "local", dial: noDial }, address, { bannerMs: 100 });
+    const connecting = connectVnc({ kind: "local", dial: noDial }, address);
     await assertRejects(() => connecting, AgentError, "cannot be reached");
   }
 });
@@ -227,8 +225,7 @@ Deno.test("over ssh, a console needs an IP address, which no resolver can change
     dialed.push(hostname);
     return Promise.reject(new Error("not dialed"));
   };
-  const connect = (host: string, port = 5901) =>
-    connectVnc({ kind: "ssh", dial }, { host, port }, { bannerMs: 100 });
+  const connect = (host: string, port = 5901) => connectVnc({ kind: "ssh", dial }, { host, port });
   // Which addresses are of the host at the far end, the agent cannot see.
   for (const host of ["10.99.99.7", "127.0.0.1", "::1", "fd00::7"]) {
     await assertRejects(() => connect(host), AgentError, "cannot be reached");
@@ -253,7 +250,7 @@ Deno.test("a port below 1024 is refused, whatever listens there", async () => {
   const dial = () => Promise.reject(new Error("not dialed"));
   for (const kind of ["local", "ssh", "simulated"] as const) {
     for (const port of [0, 22, 80, 1023]) {
-      const connecting = connectVnc({ kind, dial }, { host: "127.0.0.1", port }, { bannerMs: 100 });
+      const connecting = connectVnc({ kind, dial }, { host: "127.0.0.1", port });
       await assertRejects(
         () => connecting,
         AgentError,

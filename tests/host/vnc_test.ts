@@ -3,7 +3,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
+import { connectVnc, waitForVnc } from "../../src/host/vmadm/vnc.ts";
+import { hurriedWait, quickTimers } from "../support/timers.ts";
 import { until } from "../support/until.ts";
 import { type FakeVmadm, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
@@ -11,8 +12,6 @@ import { refused } from "./refused.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
 const BANNER = "RFB 003.008\n";
-const POLL_MS = 10;
-const BANNER_MS = 1_000;
 const DEADLINE_MS = 90_000;
 
 interface Listener {
@@ -61,11 +60,15 @@ function names(port: number): string {
 function wait(fake: FakeVmadm, deadlineMs = DEADLINE_MS, signal?: AbortSignal) {
   const options = {
     deadlineMs,
-    pollMs: POLL_MS,
-    bannerMs: BANNER_MS,
+    wait: hurriedWait,
     ...(signal === undefined ? {} : { signal }),
   };
-  return waitForVnc(openVmadm(fake.transport), UUID, options);
+  const vmadm: Parameters<typeof waitForVnc>[0] = {
+    ...openVmadm(fake.transport),
+    connectVnc: (address, o) =>
+      connectVnc(fake.transport, address, { ...o, timers: quickTimers(5) }),
+  };
+  return waitForVnc(vmadm, UUID, options);
 }
 
 /** Deadlines, milliseconds: a busy machine needs a longer one until vmadm has answered at all. */

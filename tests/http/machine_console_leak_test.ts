@@ -50,7 +50,7 @@ async function withConsoles(
       ...NO_MACHINES,
       get: (uuid) => Promise.resolve({ uuid, brand: "kvm", state: "running" }),
       infoVnc: () => Promise.resolve({ host: "127.0.0.1", port: listener.addr.port }),
-      connectVnc: (address) => connectVnc({ kind: "local", dial }, address, { bannerMs: 5_000 }),
+      connectVnc: (address) => connectVnc({ kind: "local", dial }, address),
     },
   };
   try {

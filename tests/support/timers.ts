@@ -1,6 +1,7 @@
 // Clocks for tests: one stands still unless it is advanced, one goes faster.
 
 import { SYSTEM_TIMERS, type Timers } from "../../src/runtime/timers.ts";
+import { waitOrAbort } from "../../src/runtime/wait.ts";
 
 /** Timers of a clock that stands still unless it is advanced. */
 export function heldTimers(): Timers & { advance(ms: number): void } {
@@ -30,3 +31,7 @@ export function quickTimers(times: number): Timers {
     start: (ms, run) => SYSTEM_TIMERS.start(ms / times, run),
   };
 }
+
+/** Waits a fiftieth of the time. */
+export const hurriedWait: typeof waitOrAbort = (action, ms, signal) =>
+  waitOrAbort(action, ms / 50, signal);

@@ -12,13 +12,7 @@ import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords, endOfLog } from "./power.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
 import type { Transport } from "../transport.ts";
-import {
-  BANNER_MS,
-  connectVnc,
-  type VncAddress,
-  type VncConnection,
-  type VncConsole,
-} from "./vnc.ts";
+import { connectVnc, type VncAddress, type VncConnection, type VncConsole } from "./vnc.ts";
 import { type NewPassword, randomPassword, withPassword } from "./vnc_password.ts";
 import * as operation from "./operations.ts";
 import { destroyOrphans, list, lookUp, type MachineListOptions } from "./operations.ts";
@@ -104,13 +98,9 @@ export interface Vmadm {
   endOfLog(uuid: MachineUuid, o?: CallOptions): Promise<string>;
   /**
    * Connects to an address that vmadm has just reported.
-   * @param o `bannerMs`: how long the console may take to send its banner; 5 s by default
    * @throws {AgentError} `host` when no console answers there; `timeout`; `aborted`
    */
-  connectVnc(
-    address: VncAddress,
-    o?: CallOptions & { bannerMs?: number },
-  ): Promise<VncConnection>;
+  connectVnc(address: VncAddress, o?: CallOptions): Promise<VncConnection>;
 }
 
 /**
@@ -172,8 +162,7 @@ export function openVmadm(
     },
     vncConsole: async (uuid, o = {}) => await operation.infoVnc(host, checked(uuid), o.signal),
     endOfLog: (uuid, o = {}) => alone(uuid, o, (uuid) => endOfMachineLog(host, uuid, o.signal)),
-    connectVnc: (address, { bannerMs = BANNER_MS, signal } = {}) =>
-      connectVnc(transport, address, { bannerMs, signal }),
+    connectVnc: (address, { signal } = {}) => connectVnc(transport, address, { signal }),
   };
 }
 

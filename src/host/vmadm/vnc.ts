@@ -45,7 +45,7 @@ type ConsoleTransport = Pick<Transport, "dial" | "kind">;
 /** Multicast and reserved IPv4 addresses begin with this byte or a higher one. */
 const MULTICAST = 224;
 /** How long a console may take to open and send its banner, milliseconds. */
-export const BANNER_MS = 5_000;
+const BANNER_MS = 5_000;
 /** Lower ports belong to services of the host. */
 export const PORT_MIN = 1024;
 
@@ -53,17 +53,15 @@ export const PORT_MIN = 1024;
  * Connects to a console from the managed host. On the agent's own host, only addresses of that host are
  * accepted, whatever vmadm reports, so that no caller is connected to another machine. Over ssh, where the
  * remote addresses are unknown, it must be an IP address, since a resolver could redirect a name.
- * @param bannerMs milliseconds for the connection and the banner
  * @throws {AgentError} `host` saying why it is not a console; `timeout`; `aborted`
  */
 export async function connectVnc(
   transport: ConsoleTransport,
   { host, port }: VncAddress,
-  { bannerMs, signal, timers = SYSTEM_TIMERS }: {
-    bannerMs: number;
+  { signal, timers = SYSTEM_TIMERS }: {
     signal?: AbortSignal | undefined;
     timers?: Timers;
-  },
+  } = {},
 ): Promise<VncConnection> {
   const action = `Cannot connect to the console at ${host}:${port}`;
   if (transport.kind === "ssh" ? !isAddress(host) : !isOwnAddress(host)) {
@@ -76,7 +74,7 @@ export async function connectVnc(
     throw new AgentError("host", message);
   }
   const limit = new AbortController();
-  const stopTimer = timers.start(bannerMs, () => limit.abort());
+  const stopTimer = timers.start(BANNER_MS, () => limit.abort());
   const either = AbortSignal.any([limit.signal, ...(signal === undefined ? [] : [signal])]);
   try {
     return await greeted(transport, { host, port }, either);
@@ -86,7 +84,7 @@ export async function connectVnc(
       throw new AgentError("aborted", message, { cause });
     }
     if (limit.signal.aborted) {
-      const message = `${action}: it sent no RFB version within ${bannerMs / 1000} s`;
+      const message = `${action}: it sent no RFB version within ${BANNER_MS / 1000} s`;
       throw new AgentError("timeout", message, { cause });
     }
     const reason = cause instanceof NoConsole
@@ -169,10 +167,7 @@ async function readGreeting(
 interface ConsoleHost {
   infoVnc(uuid: MachineUuid, o: { signal: AbortSignal }): Promise<VncAddress | null>;
   endOfLog(uuid: MachineUuid, o: { signal?: AbortSignal }): Promise<string>;
-  connectVnc(
-    address: VncAddress,
-    o: { bannerMs: number; signal: AbortSignal },
-  ): Promise<VncConnection>;
+  connectVnc(address: VncAddress, o: { signal: AbortSignal }): Promise<VncConnection>;
 }
 
 /** Milliseconds between two calls of vmadm; each starts an interpreter on the host. */
@@ -181,17 +176,17 @@ const POLL_MS = 1_000;
 /**
  * Waits until vmadm names a console address and an RFB server answers there. vmadm reports a port before a console answers,
  * and chooses another at each start of the machine or of its own daemon, so it is asked again before every attempt.
- * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`: how long one
- * connection may take to send its banner
+ * @param o `deadlineMs`: how long to wait in all; `wait`: as that of VmadmHost
  * @throws {AgentError} `timeout` saying what was seen last; `aborted`; `not_found` when there is no such
  * machine; `conflict` when it is not running, with the end of its log
  */
 export async function waitForVnc(
   vmadm: ConsoleHost,
   uuid: MachineUuid,
-  o: { deadlineMs: number; pollMs?: number; bannerMs?: number; signal?: AbortSignal },
+  o: { deadlineMs: number; wait?: typeof waitOrAbort; signal?: AbortSignal },
 ): Promise<VncAddress> {
   const action = `Cannot reach the VNC console of machine ${uuid}`;
+  const { wait = waitOrAbort } = o;
   const deadline = new AbortController();
   const timer = setTimeout(() => deadline.abort(), o.deadlineMs);
   const either = AbortSignal.any([deadline.signal, ...(o.signal === undefined ? [] : [o.signal])]);
@@ -199,11 +194,11 @@ export async function waitForVnc(
   try {
     // Ends with an answer, or when a signal makes a wait throw.
     while (true) {
-      const attempt = await attemptVnc(vmadm, uuid, o.bannerMs ?? BANNER_MS, either);
+      const attempt = await attemptVnc(vmadm, uuid, either);
       if (attempt.kind === "answered") return attempt.address;
       // An attempt cut short by the deadline has seen less than the one before it.
       if (seen === undefined || !either.aborted) seen = attempt.seen;
-      await waitOrAbort(action, o.pollMs ?? POLL_MS, either);
+      await wait(action, POLL_MS, either);
     }
   } catch (cause) {
     if (o.signal?.aborted) throw abortedError(action, o.signal);
@@ -235,7 +230,6 @@ type BannerRead =
 async function attemptVnc(
   vmadm: ConsoleHost,
   uuid: MachineUuid,
-  bannerMs: number,
   signal: AbortSignal,
 ): Promise<BannerRead> {
   let address: VncAddress | null;
@@ -249,7 +243,7 @@ async function attemptVnc(
     return { kind: "not_yet", seen: error.message };
   }
   if (address === null) return { kind: "not_yet", seen: "vmadm reports no address" };
-  const silence = await silenceOf(vmadm, address, bannerMs, signal);
+  const silence = await silenceOf(vmadm, address, signal);
   if (silence === null) return { kind: "answered", address };
   return { kind: "not_yet", seen: silence };
 }
@@ -258,11 +252,10 @@ async function attemptVnc(
 async function silenceOf(
   vmadm: ConsoleHost,
   address: VncAddress,
-  bannerMs: number,
   signal: AbortSignal,
 ): Promise<string | null> {
   try {
-    (await vmadm.connectVnc(address, { bannerMs, signal })).close();
+    (await vmadm.connectVnc(address, { signal })).close();
     return null;
   } catch (error) {
     return messageOf(error);
