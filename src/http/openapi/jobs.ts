@@ -111,7 +111,8 @@ const JOB_BULK_SCHEMAS: JsonObject = {
 const REFUSED: ShapeOf<typeof REFUSED_JOB> = {
   uuid: OTHER_UUID,
   code: "ConflictError",
-  message: `Cannot cancel job ${OTHER_UUID}: execution is "success", expected queued, running or ` +
+  message:
+    `Cannot cancel job ${OTHER_UUID}: execution is "success", expected queued or running or ` +
     "waiting",
 };
 

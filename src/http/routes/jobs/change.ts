@@ -10,7 +10,13 @@ import {
 import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { Resume } from "../../../domain/job/request.ts";
-import { decide, isStopConfirmed, type JobEvent } from "../../../domain/job/state.ts";
+import {
+  denialOf,
+  type Execution,
+  EXECUTIONS,
+  isCancelable,
+  isStopConfirmed,
+} from "../../../domain/job/state.ts";
 import type { JobSummary } from "../../../domain/job/summary.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
 import { closing } from "../../../runtime/run.ts";
@@ -31,10 +37,10 @@ const STOP_MS_MAX = 2_000;
 const STOP_LOOK_MS = 500;
 
 type ChangeVerb = "cancel" | "resume";
-/** The change as an event of the state machine. Whether a cancel is refused does not depend on the oncancel chain. */
-const EVENT_OF: Readonly<Record<ChangeVerb, JobEvent>> = {
-  cancel: { kind: "cancel", oncancel: false, begun: false, elsewhere: false },
-  resume: { kind: "resume" },
+/** Executions in which a job can be changed so. */
+const ALLOWED: Readonly<Record<ChangeVerb, readonly Execution[]>> = {
+  cancel: EXECUTIONS.filter(isCancelable),
+  resume: EXECUTIONS.filter((one) => denialOf(one, { kind: "resume" }) === undefined),
 };
 
 /** The uuid in a path. @throws {AgentError} `not_found` for an invalid one */
@@ -144,7 +150,7 @@ function changedText(
 
 function denied(verb: ChangeVerb, { uuid, execution }: ChangedJob, wording: Wording): AgentError {
   const found = executionOnWire(execution, wording);
-  const wanted = verb === "cancel" ? "queued, running or waiting" : "waiting";
+  const wanted = ALLOWED[verb].join(" or ");
   const message = `Cannot ${verb} job ${uuid}: execution is "${found}", expected ${wanted}`;
   return new AgentError("conflict", message, verb === "resume" ? { refusal: "not_waiting" } : {});
 }
@@ -166,9 +172,7 @@ export async function readChange<T>(
   if (findings.list.length > 0) {
     const execution = await store.jobs.execution(uuid);
     if (execution === undefined) throw jobNotFound(uuid);
-    if (decide({ state: execution, phase: "chain" }, EVENT_OF[verb]).kind !== "move") {
-      throw denied(verb, { uuid, execution }, wording);
-    }
+    if (!ALLOWED[verb].includes(execution)) throw denied(verb, { uuid, execution }, wording);
   }
   return accepted(read, findings, verb);
 }
