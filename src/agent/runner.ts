@@ -53,7 +53,6 @@ export async function openRunner(
     ...rooms,
     policy: openPolicy(context),
     slots: config.slots.value,
-    infoEntriesMax: limits.infoEntriesMax,
     limits,
     log,
     now,

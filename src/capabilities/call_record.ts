@@ -9,7 +9,7 @@ import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { Log } from "../metrics/log.ts";
 import type { InfoStore } from "../store/store.ts";
 import type { CapabilityName } from "../wall/protocol.ts";
-import { CALL_RULES, type Insist, type Noted } from "./capability.ts";
+import { CALL_RULES, type CapabilityLimits, type Insist, type Noted } from "./capability.ts";
 
 /** Entries for single calls of one execution; further calls are only counted. */
 export const CALL_ENTRIES_MAX = 200;
@@ -43,8 +43,7 @@ interface RecordDeps {
   readonly store: { readonly info: Pick<InfoStore, "append"> };
   readonly log: Log;
   readonly now: () => Instant;
-  /** Entries that tasks may write into one job's info. */
-  readonly infoEntriesMax?: number;
+  readonly limits: Pick<CapabilityLimits, "infoEntriesMax">;
 }
 
 /**
@@ -52,12 +51,12 @@ interface RecordDeps {
  * call continues.
  */
 export function openCallRecord(
-  { store, log, now, infoEntriesMax }: RecordDeps,
+  { store, log, now, limits }: RecordDeps,
   { job_uuid, task_name: task, attempt }: Noted,
 ): CallRecord {
   const counts = new Map<CapabilityName, Count>();
   // Tasks cannot use up the room for these entries.
-  const entriesMax = infoEntriesMax === undefined ? undefined : infoEntriesMax + CALL_ENTRIES_SPARE;
+  const entriesMax = limits.infoEntriesMax + CALL_ENTRIES_SPARE;
   let entries = 0;
   let needsCounts = false;
   const write = async (entry: JsonObject, insist: Insist = (call) => call()) => {

@@ -43,12 +43,10 @@ interface CapabilityDeps {
   readonly policy: Policy;
   /** Absolute folders from which tasks may take media by path. */
   readonly mediaDirs: readonly string[];
-  /** Concurrent jobs; 1 unless given. */
-  readonly slots?: number;
+  /** Concurrent jobs. */
+  readonly slots: number;
   readonly log: Log;
   readonly now: Now;
-  /** Entries that tasks may write into one job's info; unlimited unless given. */
-  readonly infoEntriesMax?: number;
   readonly limits: CapabilityLimits;
   /** Counts the bytes placed in zones. */
   readonly mediaCounts?: { placed: number } | undefined;
@@ -63,7 +61,7 @@ type Table = Readonly<Record<CapabilityName, Capability>>;
  * @see docs/tasks.md
  */
 export function openCapabilities(given: CapabilityDeps): (context: TaskContext) => TaskPerform {
-  const deps = { ...given, vmadm: withReadTurns(given.vmadm, given.slots ?? 1) };
+  const deps = { ...given, vmadm: withReadTurns(given.vmadm, given.slots) };
   const own = openOwnMachines(deps);
   const table = capabilityTable(deps, own);
   return (context) => performFor(context, { table, own, deps });

@@ -128,6 +128,8 @@ export async function withDeadline<T>(
 export interface CapabilityLimits {
   /** Calls of all capabilities by one task. */
   readonly taskCallsMax: number;
+  /** Entries of one job's info over all executions. */
+  readonly infoEntriesMax: number;
   /** Entries appended to the job's info, those of log.* included. */
   readonly taskInfoEntriesMax: number;
   /** Characters of one such entry as JSON text. */

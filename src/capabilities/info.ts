@@ -33,12 +33,10 @@ interface InfoDeps {
   readonly store: Store;
   readonly log: Log;
   readonly now: Now;
-  /** Entries of one job over all executions; unlimited unless given. */
-  readonly infoEntriesMax?: number;
-}
-
-interface NoteDeps extends InfoDeps {
-  readonly limits: Pick<CapabilityLimits, "taskInfoEntriesMax" | "taskInfoCharsMax">;
+  readonly limits: Pick<
+    CapabilityLimits,
+    "infoEntriesMax" | "taskInfoEntriesMax" | "taskInfoCharsMax"
+  >;
 }
 
 /** `info(object)`: adds entries to the job's `info`. */
@@ -66,10 +64,10 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
 
 /** The notes of one execution: appends up to the limits. */
 export function openNotes(
-  { store, now, infoEntriesMax, limits }: NoteDeps,
+  { store, now, limits }: InfoDeps,
   { job_uuid, attempt }: Noted,
 ): Call["noteNow"] {
-  const { taskInfoEntriesMax, taskInfoCharsMax } = limits;
+  const { infoEntriesMax, taskInfoEntriesMax, taskInfoCharsMax } = limits;
   let entries = 0;
   return async (entry, insist = (call) => call()) => {
     const chars = JSON.stringify(entry).length;
@@ -111,7 +109,7 @@ interface Progress {
 
 /** Reports go into the job's info, within the limit for its tasks' entries. */
 export function openProgress(
-  { store, log, now, infoEntriesMax }: InfoDeps,
+  { store, log, now, limits: { infoEntriesMax } }: InfoDeps,
   { job_uuid, task_name, attempt }: Noted,
 ): Progress {
   let written: Instant | undefined;

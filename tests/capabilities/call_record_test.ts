@@ -130,7 +130,7 @@ Deno.test("executions that fill their job's info cannot hide their calls", async
     // Those of the agent take room too, and have room of their own.
     assert(all.length - calls.length <= 10 && all.length > 10, `${all.length}, ${calls.length}`);
     assertEquals(calls.filter((entry) => entry.zonewright_call !== undefined).length, 3);
-  }, { infoEntriesMax: 10 });
+  }, { limits: { infoEntriesMax: 10 } });
 });
 
 Deno.test("entries cut a long task name", async () => {

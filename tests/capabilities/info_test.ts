@@ -175,7 +175,8 @@ Deno.test("the progress of a long call is written less and less often", async ()
   const now = () => instantAfter(T0, seconds * 1000);
   await withHost(async ({ store, log, newJob }) => {
     const { uuid } = await newJob(1);
-    const progress = openProgress({ store, log, now }, { job_uuid: uuid, task_name: "t" });
+    const deps = { store, log, now, limits: DEFAULT_LIMITS };
+    const progress = openProgress(deps, { job_uuid: uuid, task_name: "t" });
     const total = 12 * 3600;
     for (; seconds < total; seconds += 1) progress.report("download", seconds, total);
     progress.report("download", total, total);

@@ -83,7 +83,6 @@ export interface HostOptions {
   readonly wait?: typeof waitOrAbort;
   /** Where they are not those of an agent. */
   readonly limits?: Partial<CapabilityLimits>;
-  readonly infoEntriesMax?: number;
   /** The clock of deadlines. */
   readonly timers?: Timers;
 }
@@ -152,6 +151,7 @@ async function openHost(
     store,
     policy,
     mediaDirs: [mediaDir],
+    slots: 1,
     log,
     now,
     ...bounds,

@@ -178,6 +178,7 @@ async function runClaimed(
     vmadm: openVmadm(host.transport, deadlinesMs),
     policy: DEFAULT_POLICY,
     mediaDirs: [host.mediaDir],
+    slots: 1,
     limits: DEFAULT_LIMITS,
     now: systemNow,
   });

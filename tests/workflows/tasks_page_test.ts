@@ -95,6 +95,7 @@ function tableOf(host: SimulatedHost): ReturnType<typeof capabilityTable> {
     ...host,
     policy: DEFAULT_POLICY,
     mediaDirs: [],
+    slots: 1,
     limits: DEFAULT_LIMITS,
     now,
   });
