@@ -110,17 +110,6 @@ export const PEERS: readonly Peer[] = [
   },
   {
     kind: "in process",
-    name: "pg-boss",
-    option: "pg-boss",
-    about: "pg-boss 12.35.0, PostgreSQL, batches of 100; in process, not isolated",
-    driver: "pg_boss.mjs",
-    packages: { "pg-boss": "12.35.0", pg: PG },
-    nodeMinimum: "22.12",
-    server: "postgres",
-    sizes: { one_at_a_time: 1_500, in_flight: 3_000, pickups: 100 },
-  },
-  {
-    kind: "in process",
     name: "BullMQ",
     option: "bullmq",
     about: "BullMQ 6.7.0, Redis with snapshots only: not durable; in process, not isolated",
