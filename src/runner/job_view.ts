@@ -1,7 +1,8 @@
-// A job while it runs: how a task body sees it, what the body may change, and the memory that it takes. Whatever a task
-// sets on its job is seen by later tasks and by GET /jobs/:job_uuid, except for the engine's own fields.
+// A job while it runs: how a task body sees it, what the body may change, and the memory and time that it takes. Whatever a
+// task sets on its job is seen by later tasks and by GET /jobs/:job_uuid, except for the engine's own fields.
 
 import { isJsonObject, type JsonObject, valueWeight } from "../domain/json.ts";
+import { MS_PER_SECOND } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
@@ -101,5 +102,39 @@ export class JobMemory {
 
   release(): void {
     this.#held?.release();
+  }
+}
+
+/** Counts the time of the current phase, earlier claims of the job included. */
+export class PhaseTime {
+  readonly #timeoutMs: number;
+  readonly #monotonicMs: () => number;
+  /** Monotonic milliseconds at which the phase would have begun if it had never been interrupted. */
+  #beganMs: number;
+
+  /** @param monotonicMs milliseconds that never go backwards */
+  constructor({ timeout, elapsed_ms }: Job, monotonicMs: () => number) {
+    this.#timeoutMs = timeout * MS_PER_SECOND;
+    this.#monotonicMs = monotonicMs;
+    this.#beganMs = monotonicMs() - elapsed_ms;
+  }
+
+  elapsedMs(): number {
+    return Math.max(this.#monotonicMs() - this.#beganMs, 0);
+  }
+
+  /** Milliseconds left of the workflow's timeout. */
+  leftMs(): number {
+    return this.#timeoutMs - this.elapsedMs();
+  }
+
+  /** Does not count milliseconds that were spent waiting for the host. */
+  leaveOut(ms: number): void {
+    this.#beganMs += ms;
+  }
+
+  /** Begins to count another phase. */
+  restart(): void {
+    this.#beganMs = this.#monotonicMs();
   }
 }

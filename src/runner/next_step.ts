@@ -1,11 +1,10 @@
-// One task of a job: its attempts, its end, and what that means for the job, up to the job that replaces it.
+// One task of a job: its attempts, its end, and what that means for the job.
 
 import { unreachable } from "../domain/error.ts";
 import { msBetween, notBefore, type Now } from "../domain/instant.ts";
 import {
   type FailedAttempt,
   type Job,
-  type NewJob,
   phaseOf,
   TASK_TIMEOUT,
   type TaskResult,
@@ -13,16 +12,14 @@ import {
 } from "../domain/job/job.ts";
 import type { TaskEvent } from "../domain/job/state.ts";
 import { NOT_TAKEN } from "../domain/taking.ts";
-import { type JobData, jobData, jobView } from "./job_view.ts";
+import { type JobData, jobData, jobView, type PhaseTime } from "./job_view.ts";
 import type { AttemptRecord } from "../store/run_store.ts";
 import type { JsonValue } from "../domain/json.ts";
-import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
+import { type Task, taskName } from "../domain/job/workflow.ts";
 import { pause } from "../runtime/wait.ts";
 import type { GuestOwner } from "../sandbox/process.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
-import type { TaskContext } from "../sandbox/task_calls.ts";
-import type { JobDeps, JobStops } from "./running_job.ts";
-import type { JobUuid } from "../domain/id.ts";
+import type { JobStops } from "./running_job.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
 /** Milliseconds after which a fallback asks for a guest again, after none has started. */
@@ -97,10 +94,7 @@ export interface AttemptDeps {
    */
   readonly failed: (attempt: AttemptRecord["attempt"], data: JobData) => Promise<boolean>;
   readonly now: Now;
-  /** Milliseconds left of the workflow's timeout. */
-  readonly leftMs: () => number;
-  /** Extends it by milliseconds spent waiting for a guest that did not start. */
-  readonly waited: (ms: number) => void;
+  readonly time: PhaseTime;
   /** Whether `retry` also counts the first execution. */
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
@@ -168,13 +162,13 @@ function restOfDelay({ retry_at, elapsed_at }: Job, delayMs: number): number {
  */
 async function waitForAttempt(
   waitMs: number,
-  { leftMs, signal, drain }: AttemptDeps,
+  { time, signal, drain }: AttemptDeps,
 ): Promise<"due" | "aborted" | "left" | "workflow_timeout"> {
-  const left = leftMs();
+  const left = time.leftMs();
   if (waitMs > 0) await pause(Math.min(waitMs, left), AbortSignal.any([signal, drain.signal]));
   if (signal.aborted) return "aborted";
   if (drain.stopped) return "left";
-  return waitMs >= left || leftMs() <= 0 ? "workflow_timeout" : "due";
+  return waitMs >= left || time.leftMs() <= 0 ? "workflow_timeout" : "due";
 }
 
 /** Runs the fallback, if any, of a failed task. */
@@ -239,7 +233,8 @@ async function runOnce(
   deps: AttemptDeps,
   error?: JsonValue,
 ): Promise<{ end: TaskEnd; data: JobData }> {
-  const leftMs = deps.leftMs();
+  const { time } = deps;
+  const leftMs = time.leftMs();
   if (leftMs <= 0) return { end: { kind: "workflow_timeout" }, data: before };
   const attempt = job.starts - 1 + counted;
   const ownMs = task.timeout === undefined ? Number.POSITIVE_INFINITY : task.timeout * 1000;
@@ -254,7 +249,8 @@ async function runOnce(
   };
   let outcome = await deps.run(run, attempt, deps.signal);
   while (outcome.kind === "not_started") {
-    deps.waited(leftMs - deps.leftMs());
+    // Waiting for a guest that did not start does not use the workflow's time.
+    time.leaveOut(leftMs - time.leftMs());
     if (kind === "body") break;
     // A later claim would run the body again, so a fallback waits for its guest here.
     await pause(NOT_STARTED_WAIT_MS, deps.signal);
@@ -286,87 +282,4 @@ async function runOnce(
     default:
       return unreachable(outcome);
   }
-}
-
-/**
- * Runs one body or fallback in a guest, with the capabilities of its job.
- * @param mayAct see TaskRun; the runner's own check comes after it
- */
-export async function runInGuest(
-  run: TaskRun,
-  { free, signal, ...of }: Omit<TaskContext, "task_name"> & { free: boolean },
-  { guests, performFor, watch, meters, store, mayAct, monotonicMs }: JobDeps,
-  claimed: (() => Promise<void>) | undefined,
-): Promise<TaskOutcome> {
-  const perform = performFor({ ...of, task_name: run.taskName, free, signal });
-  const isGated = claimed !== undefined || store.shared;
-  const gate = async () => {
-    await claimed?.();
-    await mayAct(free);
-  };
-  const beganMs = monotonicMs();
-  const given = {
-    ...run,
-    ...(isGated ? { mayAct: gate } : {}),
-    ...(free && watch !== undefined ? { watch } : {}),
-  };
-  const outcome = await guests.run(given, perform, signal);
-  // A standstill of the agent may have ended the guest. This waits until the store has reported who holds the jobs: one
-  // that the runner has lost is dropped, and its task has not failed.
-  if (free && outcome.kind === "failure") await mayAct(false);
-  if (outcome.kind !== "not_started") {
-    meters?.tasks[outcome.kind].observe((monotonicMs() - beganMs) / 1000);
-  }
-  perform.close();
-  return outcome;
-}
-
-/** Number of jobs, including the first, for a workflow without `max_attempts`. */
-const ATTEMPTS_OF_A_JOB = 10;
-/** Longest delay: ten years. A longer one could leave the range of dates that sort as text. */
-const DELAY_MS_MAX = 10 * 365 * 86_400_000;
-/** Doublings after which every delay has reached its maximum; the limit also keeps 0 from becoming NaN. */
-const DOUBLINGS_MAX = 40;
-
-/**
- * The job that replaces another after `cb('retry')`, from the current version of the workflow; or why there is none.
- * Workflows for node-workflow may contain any value in these fields; only sensible numbers count.
- */
-export function successorOf(
-  job: Job,
-  workflow: Workflow | undefined,
-  uuid: JobUuid,
-): NewJob | string {
-  if (workflow === undefined) return `workflow ${job.workflow_uuid} was deleted`;
-  const { num_attempts, secret_params, ordered_by } = job.props;
-  const attempt = numberOr(num_attempts, 0);
-  if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) {
-    return `attempt ${attempt + 1} was the last that max_attempts allows`;
-  }
-  const delayMs = Math.min(
-    numberOr(workflow.initial_delay, 0) * 2 ** Math.min(attempt, DOUBLINGS_MAX),
-    numberOr(workflow.max_delay, DELAY_MS_MAX),
-    DELAY_MS_MAX,
-  );
-  return {
-    uuid,
-    workflow,
-    delay_ms: delayMs,
-    target: job.target,
-    locks: job.locks,
-    callback_url: job.callback_url,
-    machine_uuid: job.machine_uuid,
-    // The params of the request: changes that tasks made to them belong to this job.
-    params: job.requested_params,
-    props: {
-      num_attempts: attempt + 1,
-      prev_attempt: job.uuid,
-      ...(secret_params === undefined ? {} : { secret_params }),
-      ...(ordered_by === undefined ? {} : { ordered_by }),
-    },
-  };
-}
-
-function numberOr(value: unknown, otherwise: number): number {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : otherwise;
 }

@@ -2,7 +2,7 @@
 // runner.ts claims jobs.
 
 import type { JobUuid } from "../domain/id.ts";
-import { AgentError, isAway, messageOf } from "../domain/error.ts";
+import { AgentError } from "../domain/error.ts";
 import { notBefore } from "../domain/instant.ts";
 import {
   errorLine,
@@ -17,9 +17,9 @@ import {
 } from "../domain/job/job.ts";
 import { afterTask, heldIn, isHeld, type Move, type TaskEvent } from "../domain/job/state.ts";
 import { type Task, taskName } from "../domain/job/workflow.ts";
-import { untilDone } from "../runtime/run.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../store/run_store.ts";
-import { type JobData, JobMemory } from "./job_view.ts";
+import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
+import { type JobData, JobMemory, PhaseTime } from "./job_view.ts";
 import {
   type AttemptDeps,
   type Attempts,
@@ -27,17 +27,14 @@ import {
   eventOf,
   runAttempts,
   runFallback,
-  runInGuest,
-  successorOf,
 } from "./next_step.ts";
+import { StoreCalls } from "./store_calls.ts";
+import { successorOf } from "./successor.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type ClaimUnderWay, type JobDeps, JobStops, type RunningJob } from "./running_job.ts";
 
 /** Starts of a task without a recorded result after which the task fails, because it may be what kills the agent. */
 const STARTS_MAX = 3;
-
-const WRITE_AGAIN_FIRST_MS = 100;
-const WRITE_AGAIN_LONGEST_MS = 2_000;
 
 /**
  * Starts to run a claimed job.
@@ -67,9 +64,9 @@ class JobRun {
   readonly #deps: JobDeps;
   readonly #stops: JobStops;
   readonly #memory: JobMemory;
+  readonly #calls: StoreCalls;
+  readonly #time: PhaseTime;
   #claim: ClaimUnderWay | undefined;
-  /** Monotonic milliseconds at which the current phase would have begun if it had never been interrupted. */
-  #phaseBeganMs: number;
 
   constructor(job: Job, deps: JobDeps, stops: JobStops, claim: ClaimUnderWay | undefined) {
     this.#job = job;
@@ -77,9 +74,10 @@ class JobRun {
     this.#deps = deps;
     this.#stops = stops;
     this.#memory = new JobMemory(deps.budget);
+    this.#calls = new StoreCalls(job.uuid, stops.shutdown, deps.log, () => this.#claimed());
     this.#claim = claim;
     void claim?.stands.then((stands) => this.#claim = stands ? undefined : claim);
-    this.#phaseBeganMs = deps.monotonicMs() - job.elapsed_ms;
+    this.#time = new PhaseTime(job, deps.monotonicMs);
   }
 
   /** Runs the job. Each iteration records the end of a task or of the job, so the number of tasks bounds the loop. */
@@ -126,10 +124,10 @@ class JobRun {
       throw error;
     } finally {
       // Waiting for memory does not use the workflow's time.
-      this.#phaseBeganMs += monotonicMs() - beganMs;
+      this.#time.leaveOut(monotonicMs() - beganMs);
     }
     if (!(await this.#claimed())) return "stopped";
-    const job = await this.#insist(() => store.jobs.get(this.#job.uuid), "job not read", isAway);
+    const job = await this.#calls.read(() => store.jobs.get(this.#job.uuid), "job not read");
     if (this.#stops.shutdown.stopped) return await this.#stopped();
     if (job === undefined || !this.#isStillOurs(job) || job.phase !== this.#job.phase) {
       return "stopped";
@@ -143,7 +141,7 @@ class JobRun {
   async abandon(error: unknown): Promise<void> {
     const { store, log } = this.#deps;
     log.error("job lost", { job_uuid: this.#job.uuid, error });
-    await this.#insistOnWrite(() => store.jobs.abandon(this.hold()), "job not given back");
+    await this.#calls.write(() => store.jobs.abandon(this.hold()), "job not given back");
   }
 
   async #runTask(task: Task, last: boolean): Promise<Went> {
@@ -170,7 +168,7 @@ class JobRun {
   async #successor(): Promise<NewJob | null | undefined> {
     const { store, newUuid } = this.#deps;
     const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
-    const answer = await this.#insist(read, "workflow not read", isAway);
+    const answer = await this.#calls.read(read, "workflow not read");
     const next = answer && successorOf(this.#job, answer.found?.workflow, newUuid<JobUuid>());
     if (typeof next !== "string") return next;
     this.#data = { ...this.#data, props: { ...this.#data.props, next_attempt_refused: next } };
@@ -182,22 +180,17 @@ class JobRun {
   }
 
   async #attempt(task: Task): Promise<Attempts> {
-    const { uuid: job_uuid, props, starts, failures: attempts } = this.#job;
+    const { starts, failures: attempts } = this.#job;
     const words = await this.#deps.refusal?.(this.#job);
     if (words !== undefined) {
       return { end: { kind: "refused", words }, attempts, data: this.#data, failed: [] };
     }
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
-      run: (run, attempt, signal) => {
-        const of = { job_uuid, attempt, free: isFree(props), secrets: secretNames(props), signal };
-        const claimed = this.#claim === undefined ? undefined : () => this.#requireClaim();
-        return runInGuest(run, of, this.#deps, claimed);
-      },
-      waited: (ms) => this.#phaseBeganMs += ms,
+      run: (run, attempt, signal) => this.#runInGuest(run, attempt, signal),
       failed: (attempt, data) => this.#recordAttempt(attempt, data),
       now: this.#deps.now,
-      leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
+      time: this.#time,
       retryCountsFirst: this.#deps.retryCountsFirst,
       signal: this.#signal(),
       drain: this.#stops.drain,
@@ -209,13 +202,54 @@ class JobRun {
     return starts > STARTS_MAX + 1 ? failed : await runFallback(this.#job, task, failed, deps);
   }
 
+  /** Runs one body or fallback in a guest, with the capabilities of the job. They act only under a durable claim. */
+  async #runInGuest(run: TaskRun, attempt: number, signal: AbortSignal): Promise<TaskOutcome> {
+    const { guests, performFor, watch, meters, store, mayAct, monotonicMs } = this.#deps;
+    const { uuid: job_uuid, props } = this.#job;
+    const [free, secrets] = [isFree(props), secretNames(props)];
+    const perform = performFor({
+      job_uuid,
+      attempt,
+      task_name: run.taskName,
+      free,
+      secrets,
+      signal,
+    });
+    const isClaiming = this.#claim !== undefined;
+    const gate = async () => {
+      if (isClaiming) await this.#requireClaim();
+      await mayAct(free);
+    };
+    const beganMs = monotonicMs();
+    const given = {
+      ...run,
+      ...(isClaiming || store.shared ? { mayAct: gate } : {}),
+      ...(free && watch !== undefined ? { watch } : {}),
+    };
+    const outcome = await guests.run(given, perform, signal);
+    // A standstill of the agent may have ended the guest. This waits until the store has reported who holds the jobs:
+    // one that the runner has lost is dropped, and its task has not failed.
+    if (free && outcome.kind === "failure") await mayAct(false);
+    if (outcome.kind !== "not_started") {
+      meters?.tasks[outcome.kind].observe((monotonicMs() - beganMs) / 1000);
+    }
+    perform.close();
+    return outcome;
+  }
+
   /** Records a failed attempt that will be repeated. @returns whether this runner still holds the job */
   async #recordAttempt(attempt: AttemptRecord["attempt"], data: JobData): Promise<boolean> {
     const { store, log } = this.#deps;
     const { uuid: job_uuid, failures } = this.#job;
-    const record = { ...this.hold(), ...data, attempt, failures, elapsed_ms: this.#elapsedMs() };
+    const record = {
+      ...this.hold(),
+      ...data,
+      attempt,
+      failures,
+      elapsed_ms: this.#time.elapsedMs(),
+    };
     const write = () => store.jobs.recordAttempt(record);
-    if (await this.#insistOnWrite(write, "failed attempt not written") !== true) return false;
+    if (await this.#calls.write(write, "failed attempt not written") !== true) return false;
     this.#job = { ...this.#job, failures: failures + 1 };
     const { task, attempt: number, error, wait_seconds } = attempt;
     const fields = { job_uuid, task, attempt: number, wait_seconds, error: this.#lineOf(error) };
@@ -245,10 +279,6 @@ class JobRun {
     return this.#job.phase === "oncancel" ? undo.signal : task.signal;
   }
 
-  #elapsedMs(): number {
-    return Math.max(this.#deps.monotonicMs() - this.#phaseBeganMs, 0);
-  }
-
   async #stopped(): Promise<"left" | "stopped"> {
     if (this.#stops.lost.stopped) return "left";
     if (!this.#stops.shutdown.stopped) return "stopped";
@@ -258,13 +288,13 @@ class JobRun {
 
   /** Releases the job; the next agent continues with the current task. @returns whether the claim held */
   async #release(): Promise<boolean> {
-    return await this.#deps.store.jobs.release(this.hold(), this.#elapsedMs());
+    return await this.#deps.store.jobs.release(this.hold(), this.#time.elapsedMs());
   }
 
   /** Queues the job again, because no guest started for its task: that is no fault of the job. */
   async #queueAgain(why: string): Promise<"left"> {
     this.#deps.notStarted(this.#job.uuid, why);
-    if (await this.#claimed()) await this.#insistOnWrite(() => this.#release(), "job not released");
+    if (await this.#claimed()) await this.#calls.write(() => this.#release(), "job not released");
     return "left";
   }
 
@@ -291,11 +321,11 @@ class JobRun {
         ...(entry === undefined ? {} : { entry }),
         ...more,
         ...this.#data,
-        elapsed_ms: this.#elapsedMs(),
+        elapsed_ms: this.#time.elapsedMs(),
         event,
       }, patient);
     if (!isHeld(move.to)) this.#deps.leaving(uuid, true);
-    const owned = await this.#insistOnWrite(write, "task result not written");
+    const owned = await this.#calls.write(write, "task result not written");
     if (owned === undefined) return "left";
     if (!owned) return "stopped";
     if (entry !== undefined) this.#logTask(entry);
@@ -308,7 +338,7 @@ class JobRun {
     const job = jobAfter(before, move, this.#data, entry);
     this.#job = job;
     if (move.ends) this.#logEnd(job);
-    if (job.phase !== before.phase) this.#phaseBeganMs = this.#deps.monotonicMs();
+    if (job.phase !== before.phase) this.#time.restart();
     return isHeld(move.to) ? "goes_on" : "left";
   }
 
@@ -319,7 +349,7 @@ class JobRun {
   async #takeUpCancel(): Promise<boolean> {
     const claimed = await this.#claimed();
     const { jobs } = this.#deps.store;
-    const job = await this.#insist(() => jobs.get(this.#job.uuid), "job not read", isAway);
+    const job = await this.#calls.read(() => jobs.get(this.#job.uuid), "job not read");
     if (job?.execution === "canceled") this.#logEnd(job);
     if (!claimed || job?.execution !== "canceled" || !this.#isStillOurs(job)) return false;
     if (job.phase !== "oncancel") return await this.#release().then(() => false);
@@ -327,52 +357,13 @@ class JobRun {
     this.#job = job;
     // What the canceled task had set is discarded.
     this.#data = { params: job.params, props: job.props };
-    this.#phaseBeganMs = this.#deps.monotonicMs();
+    this.#time.restart();
     return true;
   }
 
   /** A later lease belongs to another run of the job, possibly on this same runner. */
   #isStillOurs({ runner_id, lease }: Job): boolean {
     return runner_id === this.#deps.runner_id && lease === this.#job.lease;
-  }
-
-  /**
-   * Repeats a write about the job until the store accepts it or the agent stops. If the claim was still being written
-   * and turns out to have failed, the write is dropped: the job may already run here again, under a claim with the same
-   * number.
-   * @returns whether this runner still holds the job; undefined when the agent stops first
-   */
-  async #insistOnWrite(
-    write: () => Promise<boolean>,
-    failure: string,
-  ): Promise<boolean | undefined> {
-    let again = false;
-    const writeOwn = async () => {
-      if (again && !(await this.#claimed())) return false;
-      again = true;
-      return await write();
-    };
-    return await this.#insist(writeOwn, failure);
-  }
-
-  /**
-   * Repeats a call while `so` accepts its error, and logs each message once.
-   * @returns undefined when the agent stops
-   */
-  async #insist<T>(call: () => Promise<T>, failure: string, so = (_error: unknown) => true) {
-    let said: string | undefined;
-    const { shutdown } = this.#stops;
-    return await untilDone(call, {
-      firstMs: WRITE_AGAIN_FIRST_MS,
-      longestMs: WRITE_AGAIN_LONGEST_MS,
-      signal: () => shutdown.signal,
-      onFailure: (error) => {
-        if (!so(error)) throw error;
-        const fields = { job_uuid: this.#job.uuid, error };
-        if (messageOf(error) !== said) this.#deps.log.error(failure, fields);
-        said = messageOf(error);
-      },
-    });
   }
 
   #logEnd(job: Job): void {

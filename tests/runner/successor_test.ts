@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { successorOf } from "../../src/runner/next_step.ts";
+import { successorOf } from "../../src/runner/successor.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, uuidOf, workflowOf } from "../support/job.ts";
 
