@@ -76,10 +76,11 @@ export function watchRoutes(
   const { store, policy, inForce, transport } = places;
   const machines = openMachineList(context, places.vmadm);
   const program = rememberProgramFile();
-  const readiness = openAgentReadiness(context, { ...places, machines, program });
+  const freeBytes = systemFreeBytes;
+  const readiness = openAgentReadiness(context, { ...places, machines, program, freeBytes });
   const readings = openReadings(context, places, machines);
   const { stateDir: folder, emit, followed } = places;
-  const disk = diskLook({ folder, freeBytes: systemFreeBytes, emit });
+  const disk = diskLook({ folder, freeBytes, emit });
   context.opened("watch of the host", watchHost({ disk, machines, followed }));
   context.opened("watch of the walls", repeatedly(readings.walls, WALLS_FIRST_MS, WALLS_KEEP_MS));
   return [

@@ -11,7 +11,7 @@ import {
   type ReadinessFinding,
   type ReadinessReport,
 } from "../http/routes/monitoring.ts";
-import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/disk.ts";
+import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/media/disk.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { ProgramFile } from "../runtime/executable.ts";
 import type { GuestPool } from "../sandbox/pool.ts";
@@ -58,8 +58,7 @@ interface ReadinessPlaces {
   readonly guests: Pick<GuestPool, "startProblem">;
   /** See rememberProgramFile(). */
   readonly program: () => Promise<ProgramFile>;
-  /** The system's own unless given. */
-  readonly freeBytes?: FreeBytes;
+  readonly freeBytes: FreeBytes;
 }
 
 /** The checks behind `/readyz`, each bounded in time and cached for a while. */
@@ -90,7 +89,7 @@ function storeCheck({ store }: ReadinessPlaces): ReadinessCheck {
   };
 }
 
-function diskCheck({ stateDir, freeBytes = systemFreeBytes }: ReadinessPlaces): ReadinessCheck {
+function diskCheck({ stateDir, freeBytes }: ReadinessPlaces): ReadinessCheck {
   return {
     keepMs: DISK_KEEP_MS,
     deadlineMs: DISK_DEADLINE_MS,
