@@ -1,28 +1,21 @@
-// SQL that both stores use: conditions and CHECKs of jobs, the columns of a job, the types of its rows, and the values of
-// the end of a task.
+// SQL that both stores use: conditions and CHECKs of jobs, the columns of a job, and the types of its rows.
 
 import type { Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
-import { errorLine, type Job, secretNames } from "../domain/job/job.ts";
+import type { Job } from "../domain/job/job.ts";
 import {
   type Execution,
-  executionOf,
   EXECUTIONS,
-  heldIn,
-  isClaimable,
   isFinal,
-  isHeld,
   type KeptState,
-  type Move,
   type Phase,
   type Standing,
-  startsAfter,
   stateOf,
   UNFINISHED,
 } from "../domain/job/state.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import type { CreateJobOutcome, JobStore } from "./job_store.ts";
-import type { NextDue, TaskRecord } from "./run_store.ts";
+import type { NextDue } from "./run_store.ts";
 
 /** The steps from one version of the schema to the next. */
 export interface SchemaSteps {
@@ -209,59 +202,11 @@ export interface LeaseRow {
   readonly leased_until: Instant;
 }
 
-/** The columns of a job that recording the end of a task needs. */
-export interface RecordedRow {
-  readonly id: number;
-  readonly workflow_uuid: WorkflowUuid;
-  /** Null for a job without a callback. */
-  readonly callback_host: string | null;
-}
-
-/** The values by which a store finds the job whose task has ended, and those that it writes. */
-export function taskEnd(record: TaskRecord, move: Move) {
-  const at = heldIn(record.phase);
-  const elapsedMs = Math.round(record.elapsed_ms);
-  const leavesPhase = move.phase !== at.phase;
-  return {
-    uuid: record.job_uuid,
-    runner: record.runner_id,
-    claim: record.lease,
-    position: record.position,
-    was: executionOf(at.state),
-    was_in: at.phase,
-    execution: executionOf(move.to),
-    phase: move.phase,
-    held: isHeld(move.to),
-    claimable: isClaimable(move.to),
-    ends: move.ends,
-    // The end of a task resets the number of starts, so the previous value does not matter.
-    starts: startsAfter(move, 0),
-    params: JSON.stringify(record.params),
-    props: JSON.stringify(record.props),
-    // The next phase begins with its full time.
-    elapsed_ms: leavesPhase ? 0 : elapsedMs,
-    ended_ms: leavesPhase ? elapsedMs : 0,
-    error: record.event.kind === "fail" && record.entry !== undefined
-      ? errorLine(record.entry.error, secretNames(record.props))
-      : null,
-  };
-}
-
 /** Outcome of inserting a new job. */
 export type InsertOutcome = Extract<
   CreateJobOutcome,
   { kind: "created" | "duplicate" | "machine_taken" | "no_host" }
 >;
-
-/** What was checked before the write about the job that replaces another. */
-export interface ReadySuccessor {
-  readonly paramsSha256: string | null;
-  /** Whether a job that was accepted meanwhile locks its target. */
-  readonly lock: { readonly kind: "free" } | {
-    readonly kind: "locked";
-    readonly job_uuid: JobUuid;
-  };
-}
 
 /** The methods of a store that create jobs. */
 export type JobCreation = Pick<JobStore, "create" | "order" | "retry" | "recordTask" | "creating">;

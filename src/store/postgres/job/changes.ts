@@ -1,7 +1,6 @@
 // Changes of claimed jobs, and changes that callers request. domain/job/state.ts decides each event. Every write about
 // a claimed job names its claim, so a runner that has lost the job changes nothing.
 
-import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { errorLine, type NewJob } from "../../../domain/job/job.ts";
@@ -13,18 +12,23 @@ import {
   heldIn,
   isClaimable,
   isHeld,
-  isMade,
   type JobEvent,
   type Move,
   moveOf,
 } from "../../../domain/job/state.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
-import { type ReadySuccessor, type RecordedRow, standingOf, taskEnd } from "../../sql.ts";
+import { standingOf } from "../../sql.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import type { ChangedJob, ChangeOutcome } from "../../job_store.ts";
 import type { Hold, TaskRecord } from "../../run_store.ts";
-import type { NoHost } from "../../host_store.ts";
 import type { Showing } from "../../stored_text.ts";
+import {
+  nextAttemptOf,
+  type ReadySuccessor,
+  type RecordedRow,
+  showsRecord,
+  taskEnd,
+} from "../../task_end.ts";
 import type { Transaction } from "../connection.ts";
 import { canceledNotice } from "../notices.ts";
 import { type ByLife, type ColumnTypes, isLatest, tableOf, Values } from "../statements.ts";
@@ -130,44 +134,22 @@ async function goesOnAs(
   const outcome = lock.kind === "locked"
     ? lock
     : await insertJob(tx, { job: successor, hosts: { own, before: queue, taken }, paramsSha256 });
-  switch (outcome.kind) {
-    case "created":
-      await nameNextAttempt(tx, id, outcome.job.uuid);
-      return true;
-    case "duplicate":
-      await nameNextAttempt(tx, id, outcome.job_uuid);
-      return false;
-    case "locked":
-      await nameRefusedAttempt(tx, id, `job ${outcome.job_uuid} locks the target`);
-      return false;
-    case "machine_taken":
-      await nameRefusedAttempt(tx, id, `job ${outcome.job_uuid} has the machine`);
-      return false;
-    case "no_host":
-      await nameRefusedAttempt(tx, id, noHostText(outcome));
-      return false;
-    default:
-      return unreachable(outcome);
+  const next = nextAttemptOf(outcome);
+  if (next.kind === "refused") {
+    await nameRefusedAttempt(tx, id, next.reason);
+    return false;
   }
+  await nameNextAttempt(tx, id, next.uuid);
+  return next.takesCallback;
 }
 
-function noHostText({ host, reason }: NoHost): string {
-  return `host ${host} ${typeof reason === "object" ? reason.words : `is ${reason}`}`;
-}
-
-/**
- * Whether an earlier call wrote the same record and its answer was lost: the claim is still the latest, the task has
- * its entry, and the job is in the recorded state or a later one.
- */
+/** Whether an earlier call, whose answer was lost, wrote the same record. */
 async function isRecorded(tx: Transaction, record: TaskRecord): Promise<boolean> {
   const move = moveAfter(record);
   const row = await lockState(tx, record.job_uuid);
-  if (row === undefined || row.lease !== record.lease) return false;
-  if (row.runner_id !== null && row.runner_id !== record.runner_id) return false;
-  if (!isMade(move, standingOf(row))) return false;
-  return record.entry === undefined
-    ? row.execution === executionOf(move.to) && row.phase === move.phase
-    : await isEntry(tx, row.id, record.phase, record.position, record.entry);
+  if (row === undefined || !showsRecord(row, record, move)) return false;
+  const { entry, phase, position } = record;
+  return entry === undefined || await isEntry(tx, row.id, phase, position, entry);
 }
 
 interface SharedRecordedRow extends RecordedRow {

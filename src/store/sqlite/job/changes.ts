@@ -1,7 +1,6 @@
 // Changes of claimed jobs. domain/job/state.ts decides each event; every write about a claimed job is
 // conditional on its claim, so a runner that has lost the job changes nothing.
 
-import { unreachable } from "../../../domain/error.ts";
 import type { BindValue } from "@db/sqlite";
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, msBetween } from "../../../domain/instant.ts";
@@ -12,21 +11,21 @@ import {
   executionOf,
   heldIn,
   isClaimable,
-  isMade,
   type JobEvent,
   type Move,
   moveOf,
 } from "../../../domain/job/state.ts";
 import type { ChangedJob, ChangeOutcome } from "../../job_store.ts";
 import type { Hold, TaskRecord } from "../../run_store.ts";
+import { standingOf, type StateRow } from "../../sql.ts";
+import type { Showing } from "../../stored_text.ts";
 import {
+  nextAttemptOf,
   type ReadySuccessor,
   type RecordedRow,
-  standingOf,
-  type StateRow,
+  showsRecord,
   taskEnd,
-} from "../../sql.ts";
-import type { Showing } from "../../stored_text.ts";
+} from "../../task_end.ts";
 import { insertAttempt, insertInterrupted } from "./log.ts";
 import type { WaitingClaim } from "./waiting_claims.ts";
 import { insertCallback } from "./callbacks.ts";
@@ -81,39 +80,21 @@ function goesOnAs(
 ): boolean {
   // A lock accepted in the meantime guarantees that no new job gets the target.
   const outcome = lock.kind === "locked" ? lock : insertJob(db, successor, paramsSha256, now);
-  switch (outcome.kind) {
-    case "created":
-      nameNextAttempt(db, id, outcome.job.uuid, now);
-      return true;
-    case "duplicate":
-      nameNextAttempt(db, id, outcome.job_uuid, now);
-      return false;
-    case "locked":
-      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} locks the target`, now);
-      return false;
-    case "machine_taken":
-      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} has the machine`, now);
-      return false;
-    case "no_host":
-      nameRefusedAttempt(db, id, `host ${outcome.host} is ${outcome.reason}`, now);
-      return false;
-    default:
-      return unreachable(outcome);
+  const next = nextAttemptOf(outcome);
+  if (next.kind === "refused") {
+    nameRefusedAttempt(db, id, next.reason, now);
+    return false;
   }
+  nameNextAttempt(db, id, next.uuid, now);
+  return next.takesCallback;
 }
 
-/**
- * Whether an earlier call, whose answer was lost, wrote the same record: the claim is still the latest, the
- * task has its entry, and the job is in the recorded state or a later one.
- */
+/** Whether an earlier call, whose answer was lost, wrote the same record. */
 function isRecorded(db: Connection, record: TaskRecord, move: Move): boolean {
   const row = selectState(db, record.job_uuid);
-  if (row === undefined || row.lease !== record.lease) return false;
-  if (row.runner_id !== null && row.runner_id !== record.runner_id) return false;
-  if (!isMade(move, standingOf(row))) return false;
-  return record.entry === undefined
-    ? row.execution === executionOf(move.to) && row.phase === move.phase
-    : isEntry(db, row.id, record.phase, record.position, record.entry);
+  if (row === undefined || !showsRecord(row, record, move)) return false;
+  const { entry, phase, position } = record;
+  return entry === undefined || isEntry(db, row.id, phase, position, entry);
 }
 
 /** Records a task that ended while its claim held. */
