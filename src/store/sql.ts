@@ -89,7 +89,9 @@ export const CLAIMS_WITH_JOBS = "machine_claims c LEFT JOIN jobs j ON j.uuid = c
  * A condition that the job of a claim has ended without a machine, including its last task: a canceled job is final
  * before that. Once the job's row is removed, the claim keeps its outcome.
  */
-export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
+export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ${
+  listed(EXECUTIONS.filter((word) => isFinal(word) && word !== "succeeded"))
+}
         AND j.runner_id IS NULL AND j.claimable_at IS NULL)`;
 
 /**
