@@ -42,6 +42,7 @@ import {
   claimStart,
   type MachineLookup,
   type MediumLookup,
+  otherTarget,
   readStart,
 } from "./provision_job.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
@@ -318,9 +319,7 @@ async function prepareAction(
   const uuid = parseUuid<MachineUuid>(params.uuid, "uuid");
   const given = parseActionOptions(action, params, ["uuid"]);
   if (target !== null && target !== machineTarget(uuid)) {
-    const message = `Cannot accept target: a job for machine ${uuid} has target ` +
-      machineTarget(uuid);
-    throw invalidArgument("target", message);
+    throw otherTarget(target, machineTarget(uuid));
   }
   if (elsewhere) {
     if (action === "eject" && given.files === undefined) throw filesUnknown(uuid);

@@ -244,12 +244,15 @@ function targetOf({ uuid: job_uuid, target: given }: JobFields, uuid?: MachineUu
   const target = machineTarget(uuid ?? job_uuid);
   const claims = uuid !== undefined || given?.startsWith(MACHINE_TARGET);
   if (claims && given !== null && given !== target) {
-    const message = uuid === undefined
-      ? `Cannot accept target: ${MACHINE_TARGET} is for the machine of params.uuid, which is missing`
-      : `Cannot accept target: a job for machine ${uuid} has target ${target}`;
-    throw invalidArgument("target", message);
+    throw otherTarget(given, uuid === undefined ? "its uuid in params.uuid as well" : target);
   }
   return given ?? target;
+}
+
+/** The error for a job of a machine whose request names the target of something else. */
+export function otherTarget(given: string, expected: string): AgentError {
+  const message = `Cannot accept target ${JSON.stringify(given)}, expected ${expected}`;
+  return invalidArgument("target", message);
 }
 
 /** Whether an unfinished job does what a request asks for. */

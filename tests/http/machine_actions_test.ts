@@ -280,6 +280,8 @@ Deno.test("POST /jobs of an action's workflow follows the same rules", async () 
     const elsewhere = await post({ uuid: MACHINE, target: "/mine" });
     assertRefused(elsewhere, 409, "InvalidArgument");
     assertEquals(fieldsOf(elsewhere), ["target"]);
+    const found = `Cannot accept target "/mine", expected /machines/${MACHINE}`;
+    assertEquals(objectOf(elsewhere).message, found);
     assertEquals(fieldsOf(await post({ uuid: MACHINE, forse: true })), ["forse"]);
     const made = objectOf(await post({ uuid: MACHINE, force: true }));
     assertEquals([made.target, made.params], [

@@ -239,6 +239,10 @@ Deno.test("POST /jobs of the built-in workflow makes the machine its target, and
     const foreign = await post({ ...REQUEST, target: `/machines/${uuidOf(4)}` });
     assertRefused(foreign, 409, "InvalidArgument");
     assertEquals(fieldsOf(foreign), ["target"]);
+    assertEquals(
+      objectOf(foreign).message,
+      `Cannot accept target "/machines/${uuidOf(4)}", expected its uuid in params.uuid as well`,
+    );
     const incorrect = await post({ ...REQUEST, machine: { brand: "lx" } });
     assertRefused(incorrect, 409, "InvalidArgument");
     const unread = await post({ ...REQUEST, locks: "(" });
