@@ -6,6 +6,7 @@ import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
 import { ANY_HOST } from "../domain/job/workflow.ts";
 import type { JsonValue } from "../domain/json.ts";
+import { nearestOrAll } from "../domain/near_word.ts";
 import type { Policy } from "../domain/policy.ts";
 import { openTurns, type Turns } from "../host/locks.ts";
 import type { Timers } from "../runtime/timers.ts";
@@ -100,7 +101,7 @@ function performFor(context: TaskContext, shared: CapabilityContext): TaskPerfor
   const drop = () => void (dropped += 1);
   const perform: Perform = async (name, args, signal) => {
     if (!Object.hasOwn(shared.table, name)) {
-      throw new AgentError("forbidden", `Cannot call ${JSON.stringify(name)}: no such capability`);
+      throw unknownName(name, Object.keys(shared.table));
     }
     if (context.free === true && OF_HOST.test(name)) throw notOfHost(name);
     if (gate.closed || over.aborted || signal.aborted) throw overAlready(name);
@@ -210,6 +211,13 @@ async function run(
 
 /** Capabilities that act on a host or read from one; jobs that any host may run get none of them. */
 const OF_HOST = /^(?:vmadm|media|images|vnc)\./;
+
+/** A guest may send any text, and finding a near name takes time by its length. */
+function unknownName(name: string, known: readonly string[]): AgentError {
+  const shown = name.slice(0, TASK_NAME_CHARS_MAX);
+  const message = `Cannot call ${JSON.stringify(shown)}${nearestOrAll(shown, known)}`;
+  return new AgentError("forbidden", message);
+}
 
 function notOfHost(name: string): AgentError {
   const message =

@@ -207,7 +207,9 @@ async function noteLine(note: Call["note"], entry: JsonObject): Promise<boolean>
 }
 
 function textOf(value: JsonValue | undefined, charsMax: number): string {
-  if (value === undefined) throw invalidArgument("message", "Cannot log: the message is missing");
+  if (value === undefined) {
+    throw invalidArgument("message", "Cannot log: the message is missing, expected a text first");
+  }
   const text = typeof value === "string" ? value : JSON.stringify(value);
   return text.slice(0, charsMax);
 }

@@ -35,7 +35,7 @@ export async function openHostKey(stateDir: string): Promise<HostKey> {
     return await keyOf(found.text);
   } catch (cause) {
     const message =
-      `Cannot use ${path}: it holds no key: once it is removed, the next start makes ` +
+      `Cannot use ${path}: it holds no key; once it is removed, the next start makes ` +
       "another, which other agents learn from the database";
     throw new AgentError("invalid_argument", message, { cause });
   }
@@ -59,6 +59,6 @@ async function keyOf(text: string): Promise<HostKey> {
     crypto.subtle.importKey("jwk", key, KEY_ALGORITHM, extractable, ["sign"]);
   // The import does not compare the public part with the private one; other agents would refuse every call.
   const { x: derived } = await crypto.subtle.exportKey("jwk", await imported(true));
-  if (derived !== x) throw new TypeError("The public part is not that of the private one");
+  if (derived !== x) throw new TypeError("its public part belongs to another private part");
   return { privateKey: await imported(false), publicKey: x };
 }

@@ -204,9 +204,13 @@ export function asOwnerOf(path: string): ActAs {
   };
 }
 
-/** @throws {AgentError} `forbidden` unless the folder's owner, as whom this process now acts, can reach it */
+/** @throws {AgentError} `forbidden` unless the folder's owner can reach it; the process acts as that user */
 function refuseUnreachable(path: string, owner: number, acting: number | undefined): void {
-  if (acting !== owner) throw new Error(`Cannot act as user ${owner}, whose folder ${path} is`);
+  if (acting !== owner) {
+    throw new Error(
+      `Cannot use ${path}: the process acts as user ${acting}, expected user ${owner}`,
+    );
+  }
   try {
     Deno.statSync(path);
   } catch (error) {

@@ -39,7 +39,10 @@ export async function readTransferMark(stateDir: string): Promise<TransferMark |
   if (text === undefined) return undefined;
   const [word, url = "", host = ""] = text.split("\n");
   if (word === "moving" || word === "moved" || word === "returning") return { word, url, host };
-  throw new AgentError("conflict", `Cannot read ${NAME} of ${stateDir}: it does not record a move`);
+  const found = JSON.stringify(word?.slice(0, 80));
+  const message = `Cannot read ${NAME} of ${stateDir}: its first line is ${found}, expected ` +
+    "moving, moved or returning";
+  throw new AgentError("conflict", message);
 }
 
 /**

@@ -155,7 +155,7 @@ Deno.test("requireJobsHere() allows a start only with the database to which all 
     }
     await Deno.writeTextFile(`${folder}/store.moved`, "mov");
     const torn = await assertRejects(() => start(url), AgentError);
-    assertStringIncludes(torn.message, "it does not record a move");
+    assertStringIncludes(torn.message, 'its first line is "mov", expected moving');
   });
 });
 

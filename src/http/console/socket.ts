@@ -56,18 +56,21 @@ export async function shakeHands(
   { headers }: Request,
   protocol: string | undefined,
 ): Promise<Handshake> {
-  const refuse = (header: string) => {
-    const message =
-      `Cannot open the console: the header ${header} is missing or wrong, expected that of a WebSocket`;
+  const refuse = (header: string, expected: string) => {
+    const sent = headers.get(header)?.slice(0, 80);
+    const found = sent === undefined ? "is missing" : `is ${JSON.stringify(sent)}`;
+    const message = `Cannot open the console: the header ${header} ${found}, expected ${expected}`;
     return new AgentError("malformed", message);
   };
   const connection = headers.get("connection") ?? "";
   if (!connection.toLowerCase().split(",").some((word) => word.trim() === "upgrade")) {
-    throw refuse("Connection");
+    throw refuse("Connection", "Upgrade");
   }
   const key = headers.get("sec-websocket-key") ?? "";
-  if (!KEY.test(key)) throw refuse("Sec-WebSocket-Key");
-  if (headers.get("sec-websocket-version") !== VERSION) throw refuse("Sec-WebSocket-Version");
+  if (!KEY.test(key)) throw refuse("Sec-WebSocket-Key", "16 bytes in base64");
+  if (headers.get("sec-websocket-version") !== VERSION) {
+    throw refuse("Sec-WebSocket-Version", VERSION);
+  }
   return { accept: await acceptOf(key), protocol };
 }
 

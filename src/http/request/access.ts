@@ -160,10 +160,12 @@ function refuseBeyond(
  */
 function refuseForged(session: BrowserSession, { method, headers }: Request, path: string): void {
   if (READING.includes(method) || (path === SESSION_PATH && method === "POST")) return;
-  if (showsCsrf(session, headers.get(CSRF_HEADER) ?? undefined)) return;
-  const message =
-    `Cannot ${method} ${quotedPath(path)} with a session: ${CSRF_HEADER} is missing or ` +
-    `wrong, expected csrf of GET ${SESSION_PATH}`;
+  const shown = headers.get(CSRF_HEADER) ?? undefined;
+  if (showsCsrf(session, shown)) return;
+  // Not quoted: it may be that of another session.
+  const found = shown === undefined ? "is missing" : "is not that of the session";
+  const message = `Cannot ${method} ${quotedPath(path)} with a session: ${CSRF_HEADER} ${found}, ` +
+    `expected csrf of GET ${SESSION_PATH}`;
   throw new AgentError("forbidden", message);
 }
 

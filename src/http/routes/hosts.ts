@@ -143,7 +143,8 @@ async function forget(c: Context<HttpEnv>, context: HostsContext): Promise<Respo
 }
 
 function removed(name: string): AgentError {
-  return new AgentError("not_found", `Cannot find host ${JSON.stringify(name)}: it is gone`);
+  const message = `Cannot find host ${JSON.stringify(name)}: it was removed during the request`;
+  return new AgentError("not_found", message);
 }
 
 function heardText({ uuid, name, silent_ms, lease_ms }: ListedHost): string {

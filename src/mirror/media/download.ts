@@ -143,7 +143,10 @@ async function goOn(transfer: Transfer, hasher: Hasher): Promise<Downloaded> {
   if (match === null || Number(match[1]) !== hasher.size) {
     await response.body?.cancel();
     await request.partial.remove();
-    throw transientError(`Cannot ${what}: the server sent another range than requested`);
+    const found = header === "" ? "no Content-Range" : JSON.stringify(header.slice(0, 80));
+    throw transientError(
+      `Cannot ${what}: the server sent ${found}, expected bytes from ${hasher.size} on`,
+    );
   }
   const total = match[3] === "*" ? Number(match[2]) + 1 : Number(match[3]);
   return await receive(transfer, hasher, total, true);

@@ -8,7 +8,7 @@ import { PART_BYTES_MAX } from "../../decoder/decoder_message.ts";
 import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/work/hashes.ts";
 import { type DigestAlgorithm, isDigestValue } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
-import { isJsonObject, type JsonValue } from "../../domain/json.ts";
+import { isJsonObject, type JsonValue, kindOf } from "../../domain/json.ts";
 
 /** Bytes read from a file at a time. */
 export const PART_BYTES = 256 * 1024;
@@ -179,7 +179,9 @@ class Session {
         const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
         rest = lines.pop() ?? "";
         for (const line of lines) this.#take(line);
-        if (rest.length > LINE_CHARS_MAX) throw strangeAnswer();
+        if (rest.length > LINE_CHARS_MAX) {
+          throw strangeAnswer(`sent a line of more than ${LINE_CHARS_MAX} characters`);
+        }
       }
       if (this.#open.size === 0) return;
       throw new AgentError("internal", `Cannot ${WORK_NAME}: the decoder ended early`);
@@ -208,11 +210,12 @@ const PACKET_BYTES_MAX = PART_BYTES_MAX - PACKET_HEAD_BYTES;
 export function sha256In(answer: JsonValue): string {
   const value = isJsonObject(answer) ? answer.sha256 : undefined;
   if (typeof value === "string" && isDigestValue("sha256", value)) return value;
-  throw strangeAnswer();
+  throw strangeAnswer(`answered with a sha256 that is ${kindOf(value)}`);
 }
 
-function strangeAnswer(): AgentError {
-  return new AgentError("internal", `Cannot ${WORK_NAME}: unexpected answer from the decoder`);
+function strangeAnswer(did: string): AgentError {
+  const message = `Cannot ${WORK_NAME}: the decoder ${did}, expected 64 hexadecimal digits`;
+  return new AgentError("internal", message);
 }
 
 /** How a caller follows the hashing of a file, and stops it. */

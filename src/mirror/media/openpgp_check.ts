@@ -79,7 +79,7 @@ export async function checkDetachedFile(
   // Streamed, since a large file takes minutes and other work must not wait for it.
   const work = decoders.stream("file_signature", request, partsOf(input, path), options);
   // There is no output to expect: anything received is a defect.
-  for await (const _ of work.output) throw strange();
+  for await (const _ of work.output) throw strange("sent output, expected none");
   return signedIn(await work.answer);
 }
 
@@ -112,11 +112,11 @@ function signedIn(answer: JsonValue): Signed {
   if (kind === "unknown_key" && Array.isArray(key_ids)) {
     return { kind, key_ids: key_ids.map(String) };
   }
-  throw strange();
+  throw strange("answered with neither, expected the signed text or the ids of unknown keys");
 }
 
-function strange(): AgentError {
-  const message = "Cannot check a signature: unexpected answer from the decoder";
+function strange(did: string): AgentError {
+  const message = `Cannot check a signature: the decoder ${did}`;
   return new AgentError("internal", message);
 }
 

@@ -14,7 +14,7 @@ import {
   parseDistroList,
 } from "../../domain/index/image_index.ts";
 import { DISTRO_LIST_PATH, RefusedDocument } from "../../domain/index/index_document.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, kindOf } from "../../domain/json.ts";
 
 /** A document of the index as received: its path is checked, its body is not. */
 export interface ReadDocument {
@@ -134,7 +134,7 @@ export function openIndexReading(
       const before = stored === undefined ? [] : [{ path: DISTRO_LIST_PATH, body: stored }];
       const text = await read("compose", [...documents, ...before]);
       if (text === null) return null;
-      return typeof text === "string" ? new TextEncoder().encode(text) : strange();
+      return typeof text === "string" ? new TextEncoder().encode(text) : strange(text, "a text");
     },
     hosts: async (documents) => textsIn(await read("hosts", documents)),
   };
@@ -158,23 +158,30 @@ function jsonBody(value: unknown): ReadDocument {
 
 function releaseIn(answer: JsonValue): ReleaseReading {
   const { change, artifacts, leaving, back } = isJsonObject(answer) ? answer : {};
-  if (typeof artifacts !== "number" || !Array.isArray(leaving)) return strange();
+  if (typeof artifacts !== "number" || !Array.isArray(leaving)) {
+    return strange(answer, "the number of artifacts and a list of those that leave");
+  }
   return {
     change: typeof change === "string" ? change : null,
     artifacts,
     leaving: leaving.map((pair) => {
       const [artifact, pin] = Array.isArray(pair) ? pair : [];
-      return typeof artifact === "string" && typeof pin === "string" ? [artifact, pin] : strange();
+      return typeof artifact === "string" && typeof pin === "string"
+        ? [artifact, pin]
+        : strange(pair, "two texts");
     }),
     back: textsIn(back),
   };
 }
 
 function textsIn(value: JsonValue | undefined): string[] {
-  const texts = Array.isArray(value) ? value : strange();
-  return texts.map((text) => typeof text === "string" ? text : strange());
+  const texts = Array.isArray(value) ? value : strange(value, "a list of texts");
+  return texts.map((text) => typeof text === "string" ? text : strange(text, "a text"));
 }
 
-function strange(): never {
-  throw new AgentError("internal", "Cannot read the index: unexpected answer from the decoder");
+function strange(found: JsonValue | undefined, expected: string): never {
+  const message = `Cannot read the index: a part of the decoder's answer is ${
+    kindOf(found)
+  }, expected ${expected}`;
+  throw new AgentError("internal", message);
 }

@@ -115,7 +115,9 @@ async function dryRun(
 ): Promise<OrderState & { readonly kind: "possible" | "refused" }> {
   try {
     const answer = await ordered(dryRunOf(draft), signal);
-    if (!("dry_run" in answer)) throw new Error("The agent made a machine of a dry run");
+    if (!("dry_run" in answer)) {
+      throw new Error("The agent has made a machine, expected the result of a dry run");
+    }
     const { medium, unchecked, problems } = answer;
     if (problems.length === 0) return { kind: "possible", medium, unchecked };
     return { kind: "refused", refusals: problems.flatMap(refusalsOf) };
@@ -145,7 +147,9 @@ async function placed(
   for (let cuts = 1;; cuts++) {
     try {
       const made = await ordered(call, signal);
-      if ("dry_run" in made) throw new Error("The agent took the order for a dry run");
+      if ("dry_run" in made) {
+        throw new Error("The agent has answered with the result of a dry run, expected a machine");
+      }
       return { kind: "made", uuid: made.uuid, job_uuid: made.job_uuid };
     } catch (error) {
       if (statusOf(error) !== 0) return { kind: "refused", refusals: refusalsIn(error) };
