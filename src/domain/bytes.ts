@@ -1,5 +1,10 @@
 // Bytes: in memory, as texts that stand for them, and written as a whole.
 
+/** What a size is divided by to be shown in MiB. */
+export const BYTES_PER_MIB: number = 1024 ** 2;
+/** What a size is divided by to be shown in GiB. */
+export const BYTES_PER_GIB: number = 1024 ** 3;
+
 /** Parts as one piece. @param size the bytes of all parts */
 export function joined(parts: Iterable<Uint8Array>, size: number): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(size);

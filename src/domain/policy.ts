@@ -4,6 +4,7 @@
 // a refusal names the setting that the operator chose. This is the one place where a size, a count or a word of the
 // policy becomes a bound.
 
+import { BYTES_PER_GIB } from "./bytes.ts";
 import { AgentError } from "./error.ts";
 import { orDigits } from "./description/formats.ts";
 import type { Fields } from "./description/object.ts";
@@ -266,9 +267,8 @@ export function requireOwnMachine(policy: Policy, uuid: string, machine: JsonObj
 /** GiB of quota that a zone has when its machine asks for none. @see vmadm(8), quota */
 export const QUOTA_GIB_USUAL: Readonly<Record<MachineBrand, number>> = { kvm: 10, bhyve: 1 };
 
-const GIB = 1024 ** 3;
 /** GiB besides the medium: the zone's own files, and the temporary name of a copy. */
-const ROOM_GIB = 1;
+export const ROOM_GIB = 1;
 
 /**
  * The quota in GiB that a machine needs before a medium fits into the root of its zone, as most do
@@ -284,7 +284,7 @@ export function quotaToRaise(
   bytes: number,
   who: string,
 ): number | undefined {
-  const wanted = Math.ceil(bytes / GIB) + ROOM_GIB;
+  const wanted = Math.ceil(bytes / BYTES_PER_GIB) + ROOM_GIB;
   const quota = typeof machine.quota === "number" ? machine.quota : 0;
   // 0 means no quota for kvm; bhyve reads it as its minimum, 1 GiB.
   if (quota >= wanted || (quota === 0 && machine.brand === "kvm")) return undefined;

@@ -1,5 +1,6 @@
 // Jobs that fetch and verify media: fetching a file takes longer than a request may.
 
+import { BYTES_PER_MIB } from "../domain/bytes.ts";
 import type { JobUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
 import type { NewJob } from "../domain/job/job.ts";
 import type { JsonObject } from "../domain/json.ts";
@@ -68,7 +69,7 @@ const FETCH_BODY = `async function fetch(job, cb) {
       await sleep(PAUSE_SECONDS * 1000);
     }
   }
-  const mib = Math.ceil(medium.size / 1048576);
+  const mib = Math.ceil(medium.size / ${BYTES_PER_MIB});
   await info({
     task: "fetch",
     message: "Verified " + medium.label + ": " + mib + " MiB, sha256 " + medium.sha256,

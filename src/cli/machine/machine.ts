@@ -1,6 +1,7 @@
 // `zonewright machine`: the machines of the hosts, and actions on them. Each action is a job, which can be left
 // alone, waited for or followed.
 
+import { BYTES_PER_MIB } from "../../domain/bytes.ts";
 import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
 import { BOOT_OPTIONS, STOP_SECONDS_MAX } from "../../domain/machine/action.ts";
 import { MACHINE_REPORT_MS } from "../../domain/machine/shown.ts";
@@ -190,8 +191,6 @@ const DELETE = actionCommand({
   done: "deleted",
   deed: (machine) => `delete ${machine} with everything on its disks`,
 });
-
-const BYTES_PER_MIB = 1024 ** 2;
 
 /** Flags of `machine list` with the names of query keys. */
 const FILTERS: readonly Flag[] = [

@@ -6,11 +6,12 @@
 // records `uuid_was_free`, `machine_uuid`, `medium`, `medium_file` and `vnc` as it goes. Every task may run
 // again after a crash: it finds what exists and does not create it twice.
 
+import { BYTES_PER_GIB, BYTES_PER_MIB } from "../../domain/bytes.ts";
 import type { WorkflowUuid } from "../../domain/id.ts";
 import { HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
 import { HALF_MADE, UNSETTLED } from "../../domain/machine/action.ts";
 import { BHYVE_BOOTS } from "../../domain/machine/media.ts";
-import { JOB_TAG, QUOTA_GIB_USUAL } from "../../domain/policy.ts";
+import { JOB_TAG, QUOTA_GIB_USUAL, ROOM_GIB } from "../../domain/policy.ts";
 
 /**
  * Source of `settled(appear_seconds)`, part of create_machine and undo; the task has `uuid`. vmadm keeps
@@ -110,7 +111,7 @@ const FETCH_MEDIUM = `async function fetch_medium(job, cb) {
     return cb("Cannot boot a bhyve machine from " + medium.name + ": ${BHYVE_BOOTS}");
   }
   job.medium = medium;
-  const mib = Math.ceil(medium.size / 1048576);
+  const mib = Math.ceil(medium.size / ${BYTES_PER_MIB});
   await info({
     task: "fetch_medium",
     message: "Verified " + medium.label + ": " + mib + " MiB, sha256 " + medium.sha256,
@@ -129,7 +130,7 @@ const VMADM_CREATE = `const payload = { ...job.params.machine, uuid, autoboot: f
   // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
   if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
   // The medium is copied into the zone, whose quota is ${QUOTA_GIB_USUAL.kvm} GiB for kvm and ${QUOTA_GIB_USUAL.bhyve} GiB for bhyve.
-  const quota = Math.ceil(job.medium.size / 1073741824) + 1;
+  const quota = Math.ceil(job.medium.size / ${BYTES_PER_GIB}) + ${ROOM_GIB};
   const usual = payload.brand === "bhyve" ? ${QUOTA_GIB_USUAL.bhyve} : ${QUOTA_GIB_USUAL.kvm};
   if (payload.quota === undefined && quota > usual) payload.quota = quota;
 
