@@ -37,7 +37,7 @@ import { CHECK_LEVELS, type CheckLevel } from "../domain/digest.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { Failpoint } from "../runtime/failpoint.ts";
 import { LOG_LEVELS, type LogLevel } from "../domain/job/log_line.ts";
-import { DAY_SECONDS, YEAR_SECONDS } from "../domain/instant.ts";
+import { DAY_SECONDS, HOUR_SECONDS, YEAR_SECONDS } from "../domain/instant.ts";
 import { PEER_SCOPES, type PeerScope } from "../domain/peer.ts";
 
 function stateDir({ dev, cwd, os }: DefaultsFor): string {
@@ -163,7 +163,7 @@ export const SETTINGS = {
   /** Seconds; 0 syncs only when asked. */
   index_interval: define(
     interval(60, 30 * DAY_SECONDS),
-    6 * 3600,
+    6 * HOUR_SECONDS,
     "time between two syncs of the index, such as 6h, or off",
   ),
   host: define<HostSetting>(

@@ -1,13 +1,14 @@
 // The job that replaces another one which asked for a new attempt of the whole job.
 
 import type { JobUuid } from "../domain/id.ts";
+import { MS_PER_SECOND, YEAR_SECONDS } from "../domain/instant.ts";
 import type { Job, NewJob } from "../domain/job/job.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 
 /** Number of jobs, including the first, for a workflow without `max_attempts`. */
 const ATTEMPTS_OF_A_JOB = 10;
 /** Longest delay: ten years. A longer one could leave the range of dates that sort as text. */
-const DELAY_MS_MAX = 10 * 365 * 86_400_000;
+const DELAY_MS_MAX = 10 * YEAR_SECONDS * MS_PER_SECOND;
 /** Doublings after which every delay has reached its maximum; the limit also keeps 0 from becoming NaN. */
 const DOUBLINGS_MAX = 40;
 

@@ -1,6 +1,8 @@
 // Limits of both stores: how much is cached, searched, or written in one go. Long work is cut into parts of such a
 // size, and lets requests pass between them.
 
+import { DAY_SECONDS, MS_PER_SECOND } from "../domain/instant.ts";
+
 /** Maximum number of pending writes; more are refused as overload. */
 export const PENDING_WRITES_MAX = 10_000;
 /** Whether a write is committed as soon as possible, or may wait for others to share its commit. */
@@ -16,7 +18,7 @@ export const READY_MAX = 100;
 /** Most bytes of jobs in one claim, because they are parsed without yielding to other work. */
 export const CLAIM_BYTES = 1024 * 1024;
 /** Lifetime of an idempotency key, milliseconds: a day. */
-export const IDEMPOTENCY_MS = 86_400_000;
+export const IDEMPOTENCY_MS: number = DAY_SECONDS * MS_PER_SECOND;
 /** Info entries removed in one write; a job may have many thousands. */
 export const INFO_BATCH = 10_000;
 /** How many of the newest jobs are searched for a param with a given name. */

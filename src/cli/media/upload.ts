@@ -4,6 +4,7 @@
 
 import { basename, resolve } from "@std/path";
 import { AgentError, systemCode, systemReason } from "../../domain/error.ts";
+import { DAY_SECONDS, MS_PER_SECOND } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { parseMediaName } from "../../domain/machine/media.ts";
 import { pause } from "../../runtime/wait.ts";
@@ -23,7 +24,7 @@ const PAUSE_SECONDS = 1;
 /** Milliseconds between two updates of the progress line. */
 const PROGRESS_MS = 200;
 /** Milliseconds for one request; the agent ends one that stalls much earlier. */
-const REQUEST_MS_MAX = 24 * 3600 * 1000;
+const REQUEST_MS_MAX = DAY_SECONDS * MS_PER_SECOND;
 
 interface LocalFile {
   readonly path: string;

@@ -3,6 +3,7 @@
 // with the store once; an unchanged one keeps its compressed copies, so each version is compressed once.
 
 import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
+import { DAY_SECONDS, MS_PER_SECOND } from "../../domain/instant.ts";
 import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { IndexDocument, IndexStore } from "../../store/store.ts";
 import { serve, type ServedDocument } from "./served_document.ts";
@@ -10,7 +11,7 @@ import { serve, type ServedDocument } from "./served_document.ts";
 /** Bytes of documents kept in memory, compressed copies included. */
 const CACHED_BYTES_MAX = 64 * 1024 * 1024;
 /** Once a tree was last compared with its upstream this long ago, every answer reports its age. */
-export const STALE_MS = 24 * 3600 * 1000;
+export const STALE_MS: number = DAY_SECONDS * MS_PER_SECOND;
 
 interface Freshness {
   /** When the tree was last compared with its upstream, milliseconds since 1970; undefined for never. */

@@ -2,6 +2,7 @@
 
 import type { Context } from "hono";
 import { about, anyText, integer, text } from "../../../domain/description/value.ts";
+import { DAY_SECONDS } from "../../../domain/instant.ts";
 import { listAllMachines, type ReadMachines } from "../../../machines/listing.ts";
 import { hostOf } from "../../../store/host_store.ts";
 import { markStale } from "../../answer/text_answer.ts";
@@ -20,8 +21,6 @@ const MACHINE_FILTER_FIELDS = {
   alias: about("Only machines of this name.", anyText()),
 };
 
-const MAX_AGE_MAX = 86_400;
-
 /** The query of GET /agent/v1/machines. */
 export const MACHINE_QUERY_FIELDS = {
   ...MACHINE_FILTER_FIELDS,
@@ -30,7 +29,7 @@ export const MACHINE_QUERY_FIELDS = {
   max_age: about(
     "Accepts vmadm's last answer if it is at most this many seconds old; `Age` is its age. Other hosts " +
       "report by themselves: see `age_seconds`.",
-    integer(0, MAX_AGE_MAX),
+    integer(0, DAY_SECONDS),
     { default: 0 },
   ),
 };
