@@ -27,7 +27,7 @@ import {
 } from "./command/command.ts";
 import { reportOutcome } from "./command/failure.ts";
 import { TIMEOUT_FLAG, timeoutMsOf } from "./follow/follow.ts";
-import { spanText } from "./output/table.ts";
+import { msText } from "./output/table.ts";
 import { canMove, CLEAR_LINE, printable, stateStyle } from "./output/terminal.ts";
 
 const PATH = "/agent/v1/hosts";
@@ -36,7 +36,7 @@ const LOOK_MS = 1_000;
 
 /** When the agent was heard last, whatever the clock here says. */
 function heardText(host: JsonObject): string {
-  return spanText((numberIn(host, "age_seconds") ?? 0) * 1000);
+  return msText((numberIn(host, "age_seconds") ?? 0) * 1000);
 }
 
 const LIST: Command = {

@@ -125,18 +125,18 @@ export function removeUnfinishedRestore(path: string): void {
   for (const suffix of ["", "-journal", ".partial", ".partial-journal"]) {
     removeIfThere(`${path}${RESTORING_SUFFIX}${suffix}`);
   }
-  const found = statIfThere(path);
+  const found = lstatIfThere(path);
   // Only an interrupted restore gives a database two names; otherwise nothing has to be searched for.
   if (found === undefined || (found.nlink ?? 1) < 2) return;
   const folder = dirname(path);
   for (const { name } of Deno.readDirSync(folder)) {
     const other = join(folder, name);
     if (!name.startsWith(`${basename(path)}${KEPT_SUFFIX}`)) continue;
-    if (statIfThere(other)?.ino === found.ino) removeIfThere(other);
+    if (lstatIfThere(other)?.ino === found.ino) removeIfThere(other);
   }
 }
 
-function statIfThere(path: string): Deno.FileInfo | undefined {
+function lstatIfThere(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.lstatSync(path);
   } catch (error) {

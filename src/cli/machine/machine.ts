@@ -30,7 +30,7 @@ import { CREATE } from "./create.ts";
 import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import { executionWord, noteAbsent } from "../client/job.ts";
-import { ageText, sizeOrDash, spanText } from "../output/table.ts";
+import { ageText, msText, sizeOrDash } from "../output/table.ts";
 import { stateStyle } from "../output/terminal.ts";
 
 interface Action {
@@ -264,7 +264,7 @@ const LIST: Command = {
 function stateText(machine: JsonObject): string {
   const state = textIn(machine, "state") ?? "-";
   const ageMs = (numberIn(machine, "age_seconds") ?? 0) * 1000;
-  return ageMs <= 2 * MACHINE_REPORT_MS ? state : `${state} (${spanText(ageMs)} ago)`;
+  return ageMs <= 2 * MACHINE_REPORT_MS ? state : `${state} (${msText(ageMs)} ago)`;
 }
 
 /** There is no complete list of vmadm's states, so a mistyped one is shown along with those on this host. */

@@ -134,16 +134,16 @@ const AGE_STEPS = [
 
 /** How long ago an instant was: `12 s`, `5 m`, `3 h`, `9 d`; `-` when there is none. */
 export function ageText(instant: string | undefined, nowMs: number): string {
-  return instant === undefined ? "-" : spanText(nowMs - Date.parse(instant));
+  return instant === undefined ? "-" : msText(nowMs - Date.parse(instant));
 }
 
 /** How far ahead an instant is, in the same form. */
 export function aheadText(instant: string, nowMs: number): string {
-  return spanText(Date.parse(instant) - nowMs);
+  return msText(Date.parse(instant) - nowMs);
 }
 
 /** A length of time in the same form. */
-export function spanText(ms: number): string {
+export function msText(ms: number): string {
   if (Number.isNaN(ms)) return "-";
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const step = AGE_STEPS.find((one) => seconds >= one.seconds);

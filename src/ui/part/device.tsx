@@ -10,7 +10,7 @@ type Nic = Schemas["MachineNic"];
 const GIB_MIB = 1_024;
 
 /** MiB in the largest unit that reads well: `512 MiB`, `10 GiB`, `1.5 GiB`. */
-export function sizeText(mib: number): string {
+export function mibText(mib: number): string {
   if (mib < GIB_MIB) return `${mib} MiB`;
   const gib = mib / GIB_MIB;
   return `${Number.isInteger(gib) ? gib.toLocaleString("en") : gib.toFixed(1)} GiB`;
@@ -32,7 +32,7 @@ export function Disks({ disks }: { disks: readonly Disk[] }): JSX.Element {
     <ul class="devices">
       {disks.map(({ path, media, model, size, boot }, at) => (
         <li key={path ?? at}>
-          <strong>{media === "cdrom" ? "CD" : size === null ? "Disk" : sizeText(size)}</strong>
+          <strong>{media === "cdrom" ? "CD" : size === null ? "Disk" : mibText(size)}</strong>
           <span class="muted">
             {[model, boot === true ? "boots" : null].filter(Boolean).join(", ")}
           </span>

@@ -71,7 +71,7 @@ export function machineRoutes(
 }
 
 /** The uuid in a path. @throws {AgentError} `not_found` for a text that is not a uuid */
-function machineUuid(c: Context<HttpEnv>): MachineUuid {
+function machineUuidOf(c: Context<HttpEnv>): MachineUuid {
   return parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
 }
 
@@ -104,7 +104,7 @@ async function postAction(
   context: MachinesContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  const uuid = machineUuid(c);
+  const uuid = machineUuidOf(c);
   const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
   // A key identifies one action on one machine.
   const asked = await askedBy(c, { action, uuid, options }, context);
@@ -161,7 +161,7 @@ export const MACHINE_READ = whole("A machine and its console.", {
 
 /** One machine with the address of its console, if it runs. */
 async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promise<Response> {
-  const uuid = machineUuid(c);
+  const uuid = machineUuidOf(c);
   const { vmadm } = context.machines;
   const machine = await vmadm.get(uuid);
   const history = await historyOf(uuid, machine, context.store);
@@ -199,7 +199,7 @@ async function addressOf(
  * @see document 3, VNC information
  */
 async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promise<Response> {
-  const uuid = machineUuid(c);
+  const uuid = machineUuidOf(c);
   const { vmadm } = machines;
   const machine = await vmadm.get(uuid);
   if (machine === null) throw machineNotFound(uuid);

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Schemas } from "../../client/schema.ts";
 import { Banner, Button } from "../../part/controls.tsx";
-import { Disks, Nics, sizeText } from "../../part/device.tsx";
+import { Disks, mibText, Nics } from "../../part/device.tsx";
 import { HostFact } from "../../part/hosts.tsx";
 import { JobLines, MachineBadge, REASONS, Time, Uuid } from "../../part/shown.tsx";
 import { nameTab, type PageProps, useStateAnnounced } from "../../browser.ts";
@@ -88,7 +88,7 @@ function Facts({ machine }: { machine: MachineView }): JSX.Element {
       <div>
         <dt>Size</dt>
         <dd class="number">
-          {ram === null ? "?" : sizeText(ram)}, {vcpus ?? "?"} {vcpus === 1 ? "vcpu" : "vcpus"}
+          {ram === null ? "?" : mibText(ram)}, {vcpus ?? "?"} {vcpus === 1 ? "vcpu" : "vcpus"}
         </dd>
       </div>
       {created_at !== null && (

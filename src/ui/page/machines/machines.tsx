@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { cliOf, CREATE_WORDS, mayChange, readAged, wordsOf } from "../../client/client.ts";
 import { Banner, Button, Empty, SearchField, searchText, Tabs } from "../../part/controls.tsx";
-import { addressesText, sizeText } from "../../part/device.tsx";
+import { addressesText, mibText } from "../../part/device.tsx";
 import {
   HostName,
   hostsChanged,
@@ -195,10 +195,10 @@ function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | 
     brand: <span class="muted">{brand}</span>,
     ram: (
       <span class="number" title={`${vcpus ?? "?"} vcpus`}>
-        {ram === null ? "" : sizeText(ram)}
+        {ram === null ? "" : mibText(ram)}
       </span>
     ),
-    disk: <span class="number">{total === 0 ? "" : sizeText(total)}</span>,
+    disk: <span class="number">{total === 0 ? "" : mibText(total)}</span>,
     medium: <span class="muted" title={medium ?? undefined}>{medium}</span>,
     created: created_at === null ? null : <Time at={created_at} />,
   };

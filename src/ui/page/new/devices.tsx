@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { Button } from "../../part/controls.tsx";
-import { sizeText } from "../../part/device.tsx";
+import { mibText } from "../../part/device.tsx";
 import { type Bounds, firstDisk, firstNic } from "./bounds.ts";
 import { fieldText, type JsonObject, objectsAt, type Path, valueAt } from "./draft.ts";
 import {
@@ -303,7 +303,7 @@ function ListError({ form, field }: { form: FormContext; field: string }): JSX.E
 /** MiB in a larger unit, if that reads better. */
 export function hintOf(value: unknown): string {
   const mib = Number(fieldText(value));
-  return Number.isFinite(mib) && mib >= 1 ? sizeText(mib) : "a whole number";
+  return Number.isFinite(mib) && mib >= 1 ? mibText(mib) : "a whole number";
 }
 
 /** The brand of a request. */

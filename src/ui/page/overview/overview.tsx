@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { cliOf, mayChange, RUN_WORDS } from "../../client/client.ts";
 import { Banner, Copy, Empty } from "../../part/controls.tsx";
-import { sizeText } from "../../part/device.tsx";
+import { mibText } from "../../part/device.tsx";
 import { HostBefore, hostsChanged } from "../../part/hosts.tsx";
 import {
   Badge,
@@ -88,7 +88,7 @@ function Head({ host }: { host: HostPage | undefined }): JSX.Element {
   const facts = [
     system?.platform === name ? null : system?.platform,
     isThere(system?.cpus) ? `${system.cpus} cpus` : null,
-    isThere(system?.ram_mib) ? sizeText(system.ram_mib) : null,
+    isThere(system?.ram_mib) ? mibText(system.ram_mib) : null,
   ].filter(isThere);
   return (
     <div>
