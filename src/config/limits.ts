@@ -67,7 +67,7 @@ export const LIMITS = {
     "size of all header fields of one request",
     "431",
   ),
-  body_seconds: limit(seconds(1, 3600), 30, "time for a request body to arrive", "400"),
+  body_seconds: limit(seconds(1, 3600), 30, "time for a request body to arrive", "408"),
   small_body_bytes_max: limit(
     bytes(128, 64 * MI),
     64 * KI,

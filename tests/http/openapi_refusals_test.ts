@@ -96,6 +96,19 @@ Deno.test("a body that cannot be read answers 400, 413 and 415 as described", as
   }, { limits: { ...DEFAULT_HTTP_LIMITS, bodyBytesMax: 64 } });
 });
 
+Deno.test("a body that never arrives answers 408 as described", async () => {
+  await withAgent(async (agent) => {
+    for (const one of BODIES) {
+      const body = new ReadableStream();
+      const headers = { "content-type": "application/json" };
+      const late = await fetch(agent.url + pathOf(one), { method: one.method, headers, body });
+      const text = await late.text();
+      const { status, headers: fields } = late;
+      assertRefusal(one, { status, headers: fields, text, body: JSON.parse(text) }, 408);
+    }
+  }, { limits: { ...DEFAULT_HTTP_LIMITS, bodySeconds: 0.05 } });
+});
+
 Deno.test("a required field that is missing answers 409 and is named", async () => {
   for (const one of BODIES) {
     const required = one.body?.schema.required;

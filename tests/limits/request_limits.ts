@@ -40,7 +40,7 @@ const bodySeconds: Reach = async (agent, value) => {
   const head = ["POST /jobs HTTP/1.1", "Host: localhost", "Content-Type: application/json"];
   const half = `${listed([...head, "Content-Length: 100"])}{`;
   const { status, text } = await rawCall(portOf(agent), half, { firstOnly: true });
-  assertOver(answerOf(status, JSON.parse(text)), 400, `within ${value} seconds`);
+  assertOver(answerOf(status, JSON.parse(text)), 408, `within ${value} seconds`);
 };
 
 function answerOf(status: number, body: JsonObject): Answer {

@@ -106,8 +106,12 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
   "408": {
     name: "RequestTimeout",
     description:
-      "An upload was too slow. The bytes so far are kept, and the upload can be continued.",
+      "The body was too slow. The bytes so far of an upload are kept, and it can be continued.",
     examples: {
+      late: {
+        error_code: "too_slow",
+        message: "Cannot read the body: it did not arrive within 30 seconds",
+      },
       slow: {
         error_code: "too_slow",
         message:
@@ -261,7 +265,7 @@ const REQUEST_ID = "8f3f0c0e-5b1a-4d64-9f7a-0d6a4f3c2b1e";
 /** Statuses that any request may get. */
 const ALWAYS: readonly RefusalStatus[] = ["400", "401", "403", "431", "500", "503"];
 /** Further statuses that a request with a body may get. */
-export const BODY_REFUSALS: readonly RefusalStatus[] = ["409", "413", "415"];
+export const BODY_REFUSALS: readonly RefusalStatus[] = ["408", "409", "413", "415"];
 
 /** The errors of an operation, added to those of every request. */
 export function refusals(...statuses: readonly RefusalStatus[]): JsonObject {

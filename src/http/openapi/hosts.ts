@@ -83,7 +83,7 @@ export const HOSTS: OpenapiPart = {
             shapeRef("HostForgotten", HOST_FORGOTTEN),
             { host: FORGOTTEN, failed_jobs: 2 },
           ),
-          ...refusals("404", "409", "413"),
+          ...refusals("404", "408", "409", "413"),
         },
       },
     },

@@ -87,7 +87,7 @@ const MACHINE_DELETE: JsonObject = {
   parameters: [...BY_UUID, parameterRef("IdempotencyKey")],
   responses: {
     "202": started(MACHINE_UUID),
-    ...refusals("404", "409", "413", "502", "504", "507"),
+    ...refusals("404", "408", "409", "413", "502", "504", "507"),
   },
 };
 
@@ -242,7 +242,7 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
           note: `The agent does not try again to remove machine ${MACHINE_UUID} from host ` +
             '"root@smartos.example.com". What is left there stays.',
         }),
-        ...refusals("404", "409", "413"),
+        ...refusals("404", "408", "409", "413"),
       },
     },
   },

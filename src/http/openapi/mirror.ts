@@ -79,7 +79,7 @@ export const MIRROR: OpenapiPart = {
           "202": jsonAnswer("The sync is running.", shapeRef("IndexSyncing", INDEX_SYNCING), {
             syncing: true,
           }),
-          ...refusals("409", "413", "415", "507"),
+          ...refusals("408", "409", "413", "415", "507"),
         },
       },
     },

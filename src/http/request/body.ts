@@ -108,7 +108,7 @@ interface MemoryEnv {
  * Checking a longer body would delay other requests, so there the last of equal names counts, as on all other
  * routes. Memory is reserved before the body is read, and again before it is parsed; it is released when the
  * request is answered.
- * @throws {AgentError} `malformed`, `too_large`, `overloaded`
+ * @throws {AgentError} `malformed`, `too_large`, `too_slow`, `overloaded`
  */
 export async function readJson<E extends MemoryEnv>(
   c: Context<E>,
@@ -197,7 +197,7 @@ interface Reading {
   readonly keeps: boolean;
 }
 
-/** Reads a body to its end. @throws {AgentError} `too_large`, `malformed` */
+/** Reads a body to its end. @throws {AgentError} `too_large`, `too_slow`, `malformed` */
 export async function readBytes(
   body: ReadableStream<Uint8Array> | null,
   { bytesMax, secondsMax, keeps }: Reading,
@@ -252,7 +252,8 @@ function cutOff(error: unknown): AgentError {
 }
 
 function lateBody(secondsMax: number): AgentError {
-  return malformed(`it did not arrive within ${secondsMax} seconds`);
+  const message = `Cannot read the body: it did not arrive within ${secondsMax} seconds`;
+  return new AgentError("too_slow", message);
 }
 
 function malformed(reason: string): AgentError {
