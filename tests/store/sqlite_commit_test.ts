@@ -211,8 +211,7 @@ Deno.test("sqlite: a runner is notified of a claimable job before its commit is 
   withCommits(async (store, commits) => {
     const heard: number[] = [];
     const unfollow = store.jobs.follow(({ kind }) => {
-      assertEquals(kind, "queued");
-      heard.push(commits.length);
+      if (kind === "queued") heard.push(commits.length);
     });
     await store.jobs.create(jobOf(1));
     await store.jobs.create(jobOf(2, { delay_ms: 3_600_000 }));
@@ -248,6 +247,29 @@ Deno.test("sqlite: a write that throws undoes its own part of the shared commit 
   ]);
   const names = (await store.jobs.list({})).map(({ job }) => job.name);
   assertEquals(names, ["other", "sample", "sample"]);
+  await store.close();
+});
+
+Deno.test("sqlite: what was rolled back notifies nobody, and what shared its commit does", async () => {
+  let failing = false;
+  const store = await openSqliteStore(":memory:", {
+    committing: (when) => {
+      if (failing && when === "before") throw new Error("undone");
+    },
+  });
+  const [one, two] = [jobOf(1), jobOf(2)];
+  for (const job of [one, two]) await store.jobs.create(job);
+  const heard: string[] = [];
+  store.jobs.follow((notice) => void (notice.kind === "canceled" && heard.push(notice.job_uuid)));
+  failing = true;
+  await assertRejects(() => store.jobs.cancel(one.uuid), Error, "undone");
+  failing = false;
+  const broken = store.jobs.create(jobOf(9, { params: { a: 1n as never } }));
+  await Promise.allSettled([store.jobs.cancel(two.uuid), broken]);
+  await assertRejects(() => broken, TypeError);
+  assertEquals(heard, [two.uuid]);
+  await store.jobs.cancel(one.uuid);
+  assertEquals(heard, [two.uuid, one.uuid]);
   await store.close();
 });
 

@@ -98,6 +98,8 @@ export class Connection {
         this.fresh.clear();
         this.counters.drop();
         this.events.drop();
+        // What the other writes of the transaction have changed may still be committed.
+        if (!this.#db.inTransaction) this.#notices = [];
       },
       committed: () => {
         if (this.#claimable) this.#noticed.forEach((call) => call({ kind: "queued" }));
