@@ -45,7 +45,7 @@ export async function openRunner(
   context: SharedParts,
   rooms: Rooms,
   state: StateDir,
-  guests: Promise<GuestPool> = openGuests(context, state),
+  guests: Promise<GuestPool>,
 ): Promise<Runner> {
   const { config, limits, log, now, newUuid, meters } = context;
   const pool = await guests;

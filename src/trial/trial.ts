@@ -4,7 +4,7 @@
 
 import { join } from "@std/path";
 import { agentLimits, type SharedParts } from "../agent/shared_parts.ts";
-import { openRunner, withDecoders } from "../agent/runner.ts";
+import { openGuests, openRunner, withDecoders } from "../agent/runner.ts";
 import type { Config } from "../config/settings.ts";
 import { type FlagValue, readConfig } from "../config/sources.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
@@ -21,6 +21,7 @@ import type { Workflow } from "../domain/job/workflow.ts";
 import { selfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifier } from "../runtime/notifier.ts";
+import type { GuestPool } from "../sandbox/pool.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
 import { openTrialHost, type TrialHost } from "./host.ts";
@@ -53,6 +54,7 @@ export interface TrialLook {
 
 /** A trial that runs, and what can be asked of it. */
 export interface Trial {
+  /** @throws {AgentError} `internal` when the job is queued for lack of a guest: an agent waits, a trial does not */
   look(): Promise<TrialLook>;
   /** Entries of the job's info, oldest first, without so many that were seen before. */
   info(after: number): Promise<JsonObject[]>;
@@ -127,10 +129,11 @@ async function startTrial(
   const rooms = { store, transport, vmadm, mirror, mediaDirs };
   const life = { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() };
   const state = { path: folder, runner: { life, earlier: [] }, release: () => {} };
-  const runner = await openRunner(context, rooms, state);
+  const guests = openGuests(context, state);
+  const runner = await openRunner(context, rooms, state, guests);
   opened("runner", () => runner.stop(0));
   await store.jobs.create(job);
-  return openLooks({ uuid: job.uuid, config, store, host, notifier });
+  return openLooks({ uuid: job.uuid, config, store, host, guests: await guests, notifier });
 }
 
 /** The settings of a development agent in the folder, ignoring file and environment. */
@@ -185,16 +188,21 @@ interface Parts {
   readonly config: Config;
   readonly store: Store;
   readonly host: TrialHost;
+  readonly guests: Pick<GuestPool, "startProblem">;
   readonly notifier: Notifier;
 }
 
-function openLooks({ uuid, config, store, host, notifier }: Parts): Trial {
+function openLooks({ uuid, config, store, host, guests, notifier }: Parts): Trial {
   const gone = () =>
     new AgentError("internal", "Cannot read the job: it is missing from the trial's store");
   return {
     async look() {
       const job = await store.jobs.get(uuid);
       if (job === undefined) throw gone();
+      if (job.claimable_at !== null && guests.startProblem !== undefined) {
+        const message = `Cannot try the workflow: guests do not start: ${guests.startProblem}`;
+        throw new AgentError("internal", message);
+      }
       return { job: jobOnWire(job, config.compat.value, systemNow()), state: stateOf(job) };
     },
     async info(after) {

@@ -5,6 +5,7 @@ import { join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { eachProgram } from "../support/each_program.ts";
 import type { Program } from "../support/agent_process.ts";
+import { childrenOf } from "../support/processes.ts";
 import { until, withFolder } from "../support/until.ts";
 import { document, openScreen, type ScreenOptions } from "./screen.ts";
 
@@ -251,8 +252,8 @@ const SLOW = {
   }],
 };
 
-/** Runs the program until a machine of the trial listens, sends the signal, and waits for its end. */
-async function stopped(program: Program, signal: Deno.Signal, temporary: string) {
+/** Starts the program on a workflow, and reads what it says. */
+async function startTrial(program: Program, temporary: string, workflow: JsonObject) {
   const process = new Deno.Command(program.program, {
     args: [...program.args, "workflow", "try", "-f", "-"],
     env: { ...program.env, TMPDIR: temporary },
@@ -263,24 +264,38 @@ async function stopped(program: Program, signal: Deno.Signal, temporary: string)
     stderr: "piped",
   }).spawn();
   const writer = process.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(JSON.stringify(SLOW)));
+  await writer.write(new TextEncoder().encode(JSON.stringify(workflow)));
   await writer.close();
-  let said = "";
+  let text = "";
   const reading = process.stderr.pipeThrough(new TextDecoderStream()).pipeTo(
-    new WritableStream({ write: (text) => void (said += text) }),
+    new WritableStream({ write: (more) => void (text += more) }),
   );
   let exited = false;
   const status = process.status.finally(() => exited = true);
-  const port = await until("a console", () => {
-    if (exited) throw new Error(`The program ended before there was a console:\n${said}`);
-    return /console at (\d+)/.exec(said)?.[1];
-  });
+  return {
+    process,
+    said: (words: RegExp) =>
+      until(`${words}`, () => {
+        if (exited) throw new Error(`The program ended without ${words}:\n${text}`);
+        return words.exec(text) ?? undefined;
+      }),
+    ended: async () => {
+      const { code } = await status;
+      await reading;
+      return { code, said: text };
+    },
+  };
+}
+
+/** Runs the program until a machine of the trial listens, sends the signal, and waits for its end. */
+async function stopped(program: Program, signal: Deno.Signal, temporary: string) {
+  const trial = await startTrial(program, temporary, SLOW);
+  const [, port] = await trial.said(/console at (\d+)/);
   const before = await Array.fromAsync(Deno.readDir(temporary), ({ name }) => name);
-  process.kill(signal);
-  const { code } = await status;
-  await reading;
+  trial.process.kill(signal);
+  const end = await trial.ended();
   const after = await Array.fromAsync(Deno.readDir(temporary), ({ name }) => name);
-  return { code, said, before, after, port: Number(port) };
+  return { ...end, before, after, port: Number(port) };
 }
 
 async function assertNothingLeft(program: Program, signal: Deno.Signal): Promise<void> {
@@ -307,3 +322,27 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     (program) => assertNothingLeft(program, signal),
   );
 }
+
+eachProgram("a trial for which no guest starts fails with the reason", async (program) => {
+  await withFolder(async (folder) => {
+    await Deno.chmod(folder, 0o711);
+    const path = join(folder, "program");
+    await Deno.copyFile(program.program, path);
+    const workflow = {
+      name: "lost",
+      chain: [{
+        retry: 1,
+        body:
+          "async (job, cb) => { await info({ message: 'under way' }); await sleep(60000); cb(); }",
+      }],
+    };
+    const trial = await startTrial({ ...program, program: path }, folder, workflow);
+    await trial.said(/under way/);
+    await Deno.remove(path);
+    const children = await childrenOf(`${trial.process.pid}`);
+    for (const pid of children.keys()) Deno.kill(pid, "SIGKILL");
+    const { code, said } = await trial.ended();
+    assertEquals(code, 1, said);
+    assertStringIncludes(said, "zonewright: Cannot try the workflow: guests do not start: ");
+  });
+});

@@ -43,13 +43,17 @@ async function agentPidOf(stateDir: string): Promise<string> {
 
 /** Processor time of the agent's children, in ticks, by process. @see proc_pid_stat(5) */
 export async function cpuOfChildren(stateDir: string): Promise<Map<number, number>> {
-  const agentPid = await agentPidOf(stateDir);
+  return await childrenOf(await agentPidOf(stateDir));
+}
+
+/** The children of a process, with their processor time in ticks. */
+export async function childrenOf(pid: string): Promise<Map<number, number>> {
   const found = new Map<number, number>();
   for await (const { name } of Deno.readDir("/proc")) {
     if (!/^\d+$/.test(name)) continue;
     const stat = await Deno.readTextFile(`/proc/${name}/stat`).catch(() => "");
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    if (fields[1] === agentPid) found.set(Number(name), Number(fields[11]) + Number(fields[12]));
+    if (fields[1] === pid) found.set(Number(name), Number(fields[11]) + Number(fields[12]));
   }
   return found;
 }
