@@ -9,15 +9,9 @@ import { openAgentPeers } from "./peers.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
 import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
 import { type EmitHost, withSeenStates } from "./watches.ts";
-import {
-  openAgentLibrary,
-  openIndex,
-  openIndexRoutes,
-  openMediaFolders,
-  syncRegularly,
-} from "./mirror.ts";
+import { openAgentLibrary, openIndex, openMediaFolders, syncRegularly } from "./mirror.ts";
 import { takeStateDir } from "../state_dir/state_dir.ts";
-import { watchRoutes } from "./host_readings.ts";
+import { openHostReadings } from "./host_readings.ts";
 import type { Config } from "../config/settings.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
@@ -27,7 +21,7 @@ import { systemNow } from "../domain/instant.ts";
 import { selfCommand, VERSION } from "../runtime/executable.ts";
 import { guardedTransport, type Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
-import { createApp } from "../http/app.ts";
+import { createAgentApp } from "../http/app.ts";
 import { listen } from "../http/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../runtime/notifier.ts";
@@ -176,12 +170,12 @@ async function assemble(
   const runner = await openRunner(counted, { ...rooms, guard, refusal }, state, guests);
   context.opened("runner", () => runner.stop(DRAIN_MS));
   removeLeftovers(context, store, vmadm, transport.host, runner);
-  const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
   const [policy, closing, hostUuid] = [openPolicy(context), new AbortController(), own.uuid];
   const running = { runner, guests: await guests };
   const watched = { inForce, stateDir: state.path, emit: emitHost, hostUuid, followed, ...running };
-  const app = createApp({
+  const readings = openHostReadings(context, meters, { ...rooms, policy, ...watched });
+  const app = createAgentApp({
     ...context,
     access: gate.access,
     auditTrail: gate.auditTrail,
@@ -195,12 +189,10 @@ async function assemble(
     mediaFiles: mirror.files,
     library: openAgentLibrary(context, store, mirror, folders, emit),
     allowedHosts: gate.allowedHosts,
-    routes: [...index.routes, ...watchRoutes(context, meters, { ...rooms, policy, ...watched })],
     requests: meters,
     closing: closing.signal,
-  });
-  const whole = index.before(app, { ...gate, requests: meters.requests });
-  const server = await listen(whole, { ...gate.listening, log });
+  }, { mirror, readings });
+  const server = await listen(app, { ...gate.listening, log });
   context.opened("http", () => stopTogether(closing, server, runner));
   beginBackground(context, store, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };

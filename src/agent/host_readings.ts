@@ -1,7 +1,6 @@
 // The data behind GET /agent/v1/host: facts of this process, and readings of the managed host. Each reading has a
 // deadline, is cached for a while, and never runs twice at the same time.
 
-import type { Hono } from "hono";
 import type { Config } from "../config/settings.ts";
 import { AgentError } from "../domain/error.ts";
 import type { HostUuid } from "../domain/id.ts";
@@ -11,10 +10,9 @@ import { askPool, askSystem, type HostAnswer } from "../host/inventory.ts";
 import { askNetworks } from "../host/machine_needs.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import type { HttpEnv } from "../http/served_agent.ts";
-import { agentRoutes } from "../http/routes/agent.ts";
 import type { AgentFacts, MachineCounts } from "../domain/host.ts";
-import { hostRoutes, type HostSources } from "../http/routes/host.ts";
+import type { HostReadings } from "../http/app.ts";
+import type { HostSources } from "../http/routes/host.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";
 import { keptReading, type Readable } from "../http/answer/cached_reading.ts";
@@ -33,7 +31,7 @@ import { openSelfDescription, type Reloads } from "./settings_in_force.ts";
 import { guestsCheck } from "./walls.ts";
 import { hostName } from "./host.ts";
 import { diskLook, type EmitHost, wallsLook, watchHost } from "./watches.ts";
-import { monitoringRoutes } from "./monitoring.ts";
+import { openAgentMetrics } from "./monitoring.ts";
 import { type MachineList, openAgentReadiness, openMachineList } from "./readiness.ts";
 
 const DEADLINE_MS = 5_000;
@@ -64,14 +62,14 @@ interface WatchPlaces {
 }
 
 /**
- * The routes for monitoring, which share one list of machines. Only the disk, and the machines while events
+ * The readings for monitoring, which share one list of machines. Only the disk, and the machines while events
  * are being read, are checked without a request.
  */
-export function watchRoutes(
+export function openHostReadings(
   context: SharedParts,
   meters: Meters,
   places: WatchPlaces,
-): Hono<HttpEnv>[] {
+): HostReadings {
   const { config, now } = context;
   const { store, policy, inForce, transport } = places;
   const machines = openMachineList(context, places.vmadm);
@@ -83,10 +81,11 @@ export function watchRoutes(
   const disk = diskLook({ folder, freeBytes, emit });
   context.opened("watch of the host", watchHost({ disk, machines, followed }));
   context.opened("watch of the walls", repeatedly(readings.walls, WALLS_FIRST_MS, WALLS_KEEP_MS));
-  return [
-    agentRoutes(openSelfDescription(context, inForce)),
-    ...monitoringRoutes(context, meters, places, readiness),
-    hostRoutes({
+  return {
+    self: openSelfDescription(context, inForce),
+    metrics: openAgentMetrics(context, places, meters),
+    readiness,
+    host: {
       store,
       now,
       policy,
@@ -101,8 +100,8 @@ export function watchRoutes(
       settingsWaiting: () => inForce().waiting,
       settingsProblem: () => inForce().problem,
       readings,
-    }),
-  ];
+    },
+  };
 }
 
 /** The versions of the build, read from a file once. */

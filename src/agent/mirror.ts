@@ -1,19 +1,10 @@
-// The mirror of the agent, for the image index and for media, and what is built on it: the routes of the index, including
-// the fast path for documents, the library of the media folders, and the regular syncs. A development agent without an
-// upstream gets the sample one.
+// The mirror of the agent, for the image index and for media, and what is built on it: the library of the media folders,
+// and the regular syncs. A development agent without an upstream gets the sample one.
 
 import { join } from "@std/path";
-import type { Hono } from "hono";
 import type { Config } from "../config/settings.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { HOUR_MS } from "../domain/instant.ts";
-import { openDocumentCache } from "../http/answer/document_cache.ts";
-import type { HttpEnv } from "../http/served_agent.ts";
-import type { App } from "../http/server.ts";
-import { indexSyncRoutes } from "../http/routes/index/mirror.ts";
-import { imageSearchRoutes } from "../http/routes/index/images.ts";
-import { indexTreeRoutes } from "../http/routes/index/documents.ts";
-import { type FastPathContext, withFastPath } from "../http/routes/index/fast_path.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";
@@ -76,42 +67,6 @@ export async function openIndex(
     now,
     userAgent: `zonewright/${VERSION}`,
   });
-}
-
-interface IndexRoutes {
-  readonly routes: readonly Hono<HttpEnv>[];
-  /** Puts the fast path for documents in front of the application. */
-  before(app: App, rules: Pick<FastPathContext, "access" | "allowedHosts" | "requests">): App;
-}
-
-/** Opens the routes of the index; they read nothing before the first request. */
-export function openIndexRoutes(
-  { limits, now, newUuid, log, budget }: Pick<
-    SharedParts,
-    "limits" | "now" | "newUuid" | "log" | "budget"
-  >,
-  { index, images }: Pick<Store, "index" | "images">,
-  mirror: Mirror,
-): IndexRoutes {
-  const generation = () => mirror.generation;
-  const cache = openDocumentCache(index, generation, budget);
-  return {
-    routes: [
-      indexTreeRoutes({ index, generation, now, budget, log, cache }),
-      imageSearchRoutes({ images }),
-      indexSyncRoutes({ index, mirror, limits, log, now }),
-    ],
-    before: (app, rules) =>
-      withFastPath(app, {
-        ...rules,
-        cache,
-        // Not `now`: formatting an instant takes a twentieth of the time of a 304.
-        nowMs: Date.now,
-        newId: () => newUuid(),
-        limits,
-        log,
-      }),
-  };
 }
 
 /**

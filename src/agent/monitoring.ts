@@ -3,11 +3,8 @@
 import { undefinedWhileAway } from "../domain/error.ts";
 import type { HostUuid } from "../domain/id.ts";
 import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
-import { metricsRoutes, type ReadinessReport, readinessRoutes } from "../http/routes/monitoring.ts";
 import type { Family } from "../metrics/exposition.ts";
 import type { Store } from "../store/store.ts";
-import type { Hono } from "hono";
-import type { HttpEnv } from "../http/served_agent.ts";
 import { gauge, type JobResult, meterFamilies, type Meters } from "../metrics/meters.ts";
 import { runtimeVersion } from "../runtime/node.ts";
 import { readBuildInfo, VERSION } from "../runtime/executable.ts";
@@ -16,20 +13,8 @@ import type { SharedParts } from "./shared_parts.ts";
 import { STATS_WINDOWS } from "../domain/job/job.ts";
 import type { TaskRecord } from "../store/run_store.ts";
 
-/** The routes /metrics and /readyz. */
-export function monitoringRoutes(
-  context: Pick<SharedParts, "config" | "now">,
-  meters: Meters,
-  places: Pick<MetricSources, "store" | "hostUuid">,
-  readiness: () => Promise<ReadinessReport>,
-): Hono<HttpEnv>[] {
-  return [
-    metricsRoutes(openAgentMetrics(context, places, meters)),
-    readinessRoutes(readiness),
-  ];
-}
-
-function openAgentMetrics(
+/** What /metrics shows of this agent. */
+export function openAgentMetrics(
   { config, now }: Pick<SharedParts, "config" | "now">,
   places: Pick<MetricSources, "store" | "hostUuid">,
   meters: Meters,

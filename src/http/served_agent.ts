@@ -1,7 +1,6 @@
 // The agent as HTTP serves it: the parts that routes reach, of which each names those that it uses; and what a
 // request carries from the connection to its route.
 
-import type { Hono } from "hono";
 import type { HostUuid, JobUuid, NewUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Wording } from "../domain/job/wire.ts";
@@ -45,8 +44,6 @@ export interface ServedAgent {
   readonly access?: Access;
   /** Where changing calls are recorded besides the log. */
   readonly auditTrail?: AuditTrail;
-  /** More routes with their whole paths, such as the index tree. */
-  readonly routes: readonly Hono<HttpEnv>[];
   readonly requests?: RequestCount;
   /** Aborted when the agent begins to stop; requests that wait for a job are then answered. */
   readonly closing: AbortSignal;

@@ -9,7 +9,8 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { ServedAgent } from "../../src/http/served_agent.ts";
+import type { Hono } from "hono";
+import type { HttpEnv, ServedAgent } from "../../src/http/served_agent.ts";
 import type { MachineReader } from "../../src/http/machine_access.ts";
 import { listen } from "../../src/http/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
@@ -125,10 +126,13 @@ export const MACHINE_DEPS: Omit<ServedAgent["machines"], "vmadm"> = {
   media: { expect: () => Promise.resolve({ name: "install.iso", size: 1024 }) },
 };
 
+/** What a test's agent has instead of the usual parts, and more routes. */
+export type AgentChanges = Partial<ServedAgent> & { readonly routes?: readonly Hono<HttpEnv>[] };
+
 /** Runs a function with an agent that listens, and closes it whatever happens. */
 export async function withHttpAgent(
   run: (agent: HttpAgent) => Promise<void>,
-  changes: Partial<ServedAgent> = {},
+  { routes, ...changes }: AgentChanges = {},
   uploadDir?: string,
 ): Promise<void> {
   const clock = { now: T0 };
@@ -164,12 +168,11 @@ export async function withHttpAgent(
     mediaFiles: filesOf(store, log),
     library: libraryOf(store, log, uploadDir === undefined ? {} : { folder: uploadDir }),
     allowedHosts: [],
-    routes: [],
     closing: closing.signal,
     ...changes,
   };
   const tcp = { hostname: "127.0.0.1", port: 0 };
-  const server = await listen(createApp(context), {
+  const server = await listen(createApp(context, routes), {
     tcp,
     socketPath: null,
     connections: DEFAULT_LIMITS,

@@ -66,7 +66,7 @@ export async function withIndexAgent(
         requests,
         log,
       };
-      const plain = createApp(agent.context);
+      const plain = createApp(agent.context, routes);
       const app = withFastPath(plain, fastPath);
       const apps = { fast: app, plain };
       const tcp = { hostname: "127.0.0.1", port: 0 };

@@ -19,7 +19,8 @@ import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
-import type { ServedAgent } from "../../src/http/served_agent.ts";
+import type { Hono } from "hono";
+import type { HttpEnv, ServedAgent } from "../../src/http/served_agent.ts";
 import { metricsRoutes, readinessRoutes } from "../../src/http/routes/monitoring.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
 import { imageSearchRoutes } from "../../src/http/routes/index/images.ts";
@@ -88,7 +89,7 @@ const MEDIUM: MediaFile = {
 /** What the agents of one test share, since it takes long to make. */
 export interface World {
   /** The routes of the index, whose mirror has been synced. */
-  readonly routes: ServedAgent["routes"];
+  readonly routes: readonly Hono<HttpEnv>[];
   readonly machines: ServedAgent["machines"];
   /** Settles when no sync is under way. */
   settled(): Promise<void>;
@@ -119,7 +120,7 @@ export async function withWorld(run: (world: World) => Promise<void>): Promise<v
 
 /** Runs a test with the routes of the index, synced with the sample index. */
 export async function withIndex(
-  run: (routes: ServedAgent["routes"], settled: () => Promise<void>) => Promise<void>,
+  run: (routes: readonly Hono<HttpEnv>[], settled: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   await withMirror(async ({ mirror, store, server, clock }) => {
     server.files.clear();
@@ -149,7 +150,7 @@ export async function withIndex(
 }
 
 /** A host with a failed job, and something to warn of. */
-async function exampleHost(store: Store): Promise<ServedAgent["routes"][number]> {
+async function exampleHost(store: Store): Promise<Hono<HttpEnv>> {
   const job = await runJob(store, jobOf(4711));
   await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: false }));
   return hostRoutes(hostSources(store, { settingsWaiting: () => ["slots"] }));

@@ -36,9 +36,8 @@ async function routesOfApp(): Promise<string[]> {
         mediaFiles: filesOf(store, silentLog),
         library: libraryOf(store, silentLog),
         allowedHosts: [],
-        routes,
         closing: new AbortController().signal,
-      });
+      }, routes);
       for (const { method, path } of app.routes) {
         // Middleware is registered for all methods; the console and the description have pages for people.
         if (method !== "ALL" && !/^\/(?:ui\b|docs$|$)/.test(path)) {

@@ -1,9 +1,8 @@
 // An agent that knows two tokens, for tests of who may call.
 
 import { type Token, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import type { ServedAgent } from "../../src/http/served_agent.ts";
 import type { Access, AuditEntry } from "../../src/http/caller.ts";
-import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
+import { type AgentChanges, type HttpAgent, withHttpAgent } from "./http_agent.ts";
 
 export const READ = tokenText(new Uint8Array(32).fill(1));
 export const ADMIN = tokenText(new Uint8Array(32).fill(2));
@@ -18,7 +17,7 @@ export async function tokenOf(name: string, scope: TokenScope, text: string): Pr
 /** Runs a test with an agent that knows two tokens, and wants one unless the test says otherwise. */
 export async function withTokens(
   run: (agent: HttpAgent, entries: AuditEntry[]) => Promise<void>,
-  { required = true, ...changes }: Partial<ServedAgent> & { required?: boolean } = {},
+  { required = true, ...changes }: AgentChanges & { required?: boolean } = {},
 ): Promise<void> {
   const tokens = [await tokenOf("reader", "read", READ), await tokenOf("boss", "admin", ADMIN)];
   const access: Access = {

@@ -18,7 +18,7 @@ const TREE = "/v1/";
 const ROUTE = `${TREE}*`;
 
 /** What the fast path needs. */
-export interface FastPathContext extends HeadRules, RequestCount {
+interface FastPathContext extends HeadRules, RequestCount {
   /** Shared with the routes of the tree, which fill it. */
   readonly cache: DocumentCache;
   /** The time of day, milliseconds since 1970. */
