@@ -286,8 +286,7 @@ async function sumBeside(file: string): Promise<string> {
     if (!(error instanceof Deno.errors.NotFound)) {
       throw cannot(`read ${file}.sha256: ${systemReason(error)}`);
     }
-    const message =
-      `Cannot upgrade to ${file}: no digest vouches for it, expected ${file}.sha256, ` +
+    const message = `Cannot upgrade to ${file}: it has no digest, expected ${file}.sha256, ` +
       "--sha256 or --unverified";
     throw invalidArgument("sha256", message);
   }

@@ -5,7 +5,7 @@
 import { OTHER_SCHEMA_EXIT } from "../domain/error.ts";
 import type { ServicePaths } from "./manager.ts";
 
-/** Seconds without a sign of life after which systemd starts the agent again. */
+/** Seconds without a notice of the agent after which systemd starts the agent again. */
 const WATCHDOG_SECONDS = 30;
 /** More than the agent gives its tasks and callers when it stops. */
 const STOP_SECONDS = 60;

@@ -86,7 +86,7 @@ Deno.test("a connected host cannot be forgotten", async () => {
     assertEquals(
       message,
       `Cannot forget host ${RUNNER} (gz01): its agent was heard from 0 s ago, expected 30 s without a ` +
-        "sign of life",
+        "heartbeat",
     );
   });
 });

@@ -47,7 +47,7 @@ async function isFree(store: ClockedStore, number: number): Promise<boolean> {
   return free;
 }
 
-/** What a host hears with its sign of life. */
+/** What a host hears with its heartbeat. */
 async function renewed(store: ClockedStore, held: readonly Job[], runner: RunnerId = ONE) {
   const holds = held.map((job) => holdOf(job, runner));
   const outcome = await store.jobs.renew(lifeOf(runner), holds, LEASE);
@@ -109,7 +109,7 @@ fleetTest(
 );
 
 fleetTest(
-  "an agent that never heard that it had the job confirms with its next sign of life",
+  "an agent that never heard that it had the job confirms with its next heartbeat",
   async ({ one, other }) => {
     const job = await leave({ one, other });
     await other.jobs.cancel(job.uuid);

@@ -43,7 +43,7 @@ async function runOn(
 const GONE = instantAfter(T0, LEASE + 1000);
 
 fleetTest(
-  "a host is away once it was not heard for its lease, and a renewal is a sign of life",
+  "a host is away once it was not heard for its lease, and a renewal is a heartbeat",
   async ({ one, other }) => {
     await register(one, lifeOf(ONE));
     await register(other, lifeOf(OTHER), [], { name: "gz02" });

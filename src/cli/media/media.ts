@@ -70,7 +70,7 @@ function mediumRequestOf({ args, terminal }: Invocation): JsonObject {
   }
   if ("url" in place && digest === undefined && !allowed) {
     throw cannot(
-      `add ${text}: nothing vouches for it, expected its --sha256, or --allow-unverified`,
+      `add ${text}: it has no digest, expected its --sha256, or --allow-unverified`,
     );
   }
   return {

@@ -139,7 +139,7 @@ export type TaskEvent =
 
 /** Why an event is refused. */
 export type DenialReason =
-  | "finalized" // no event but retry and prune changes the job any more
+  | "finalized" // only retry and prune still apply
   | "not_queued"
   | "not_running"
   | "not_waiting"

@@ -55,12 +55,12 @@ export const LISTED_HOST = whole("A host that has registered in the store.", {
   generation: { ...COUNT, minimum: 1, description: "Number of starts of its agent." },
   seen_at: {
     ...INSTANT,
-    description: "The last sign of life of its agent, by the clock of the store.",
+    description: "The last heartbeat of its agent, by the clock of the store.",
   },
   age_seconds: { ...COUNT, description: "Since then." },
   lease_seconds: {
     ...COUNT,
-    description: "It counts as heard for so long after a sign of life, and is not forgotten.",
+    description: "It counts as heard for so long after a heartbeat, and is not forgotten.",
   },
   cordoned: FLAG,
   forgotten: FLAG,
@@ -150,7 +150,7 @@ function removed(name: string): AgentError {
 function heardText({ uuid, name, silent_ms, lease_ms }: ListedHost): string {
   const [silent, lease] = [silent_ms, lease_ms].map((ms) => Math.round(ms / MS_PER_SECOND));
   return `Cannot forget host ${uuid} (${name}): its agent was heard from ${silent} s ago, expected ` +
-    `${lease} s without a sign of life`;
+    `${lease} s without a heartbeat`;
 }
 
 function hostOnWire(

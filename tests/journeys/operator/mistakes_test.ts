@@ -137,8 +137,8 @@ const AGENTS: readonly Mistake[] = [
   ["token create --name x --scope root --dev", 2, "expected read or admin", "token create --help"],
   ["install upstart", 2, "expected systemd or smf", "zonewright install --help"],
   ["doctor --run everything --dev", 2, 'Cannot run check "everything"', "zonewright doctor --help"],
-  ["upgrade vm.json", 2, "no digest vouches for it", "zonewright upgrade vm.json --sha256 HEX"],
-  ["upgrade ./vm.json", 2, "no digest vouches for it", "zonewright upgrade ./vm.json --sha256 HEX"],
+  ["upgrade vm.json", 2, "it has no digest", "zonewright upgrade vm.json --sha256 HEX"],
+  ["upgrade ./vm.json", 2, "it has no digest", "zonewright upgrade ./vm.json --sha256 HEX"],
   ["serve --dev --state-dir quotes.toml", 6, "is a file", "zonewright doctor --run state"],
   ["serve --dev --state-dir state", 6, "is using it", "zonewright status"],
 ];

@@ -83,7 +83,7 @@ const CANCELED_JOB = whole("A canceled job, and whether its task has ended.", {
   uuid: UUID,
   stop_confirmed: {
     ...FLAG,
-    description: "False while the host of the job has not said that its task has ended.",
+    description: "False while the host of the job has not confirmed that its task has ended.",
   },
   host: { ...NULLABLE_TEXT, description: "That host, otherwise null." },
   host_state: { ...orNull(wordOf(HOST_STATES)), description: "`away` if it was not heard lately." },
