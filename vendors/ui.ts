@@ -14,10 +14,18 @@ const ENTRY = "main.tsx";
 /** The styles in the order in which they apply. */
 const STYLES = [
   "tokens.css",
+  "controls.css",
   "parts.css",
-  "pages.css",
+  "lists.css",
+  "shell.css",
+  "jobs.css",
+  "job.css",
   "machines.css",
   "library.css",
+  "overview.css",
+  "images.css",
+  "workflows.css",
+  "system.css",
   "host.css",
   "new.css",
 ] as const;

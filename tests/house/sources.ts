@@ -7,7 +7,7 @@ export const ROOT = fromFileUrl(new URL("../..", import.meta.url));
 /** The console's types, written from the agent's description; a test compares them. */
 export const DERIVED = "src/ui/client/schema.ts";
 
-/** One file of TypeScript, with or without JSX. */
+/** One file of the sources. */
 export interface Source {
   /** Below the repository: `src/domain/job/job.ts`. */
   readonly path: string;
@@ -16,11 +16,20 @@ export interface Source {
 
 /** All files of TypeScript below a folder, by path. */
 export async function sources(folder: string): Promise<Source[]> {
+  return await filesBelow(folder, /\.tsx?$/);
+}
+
+/** The same, with the styles of the console. */
+export async function sourcesAndStyles(folder: string): Promise<Source[]> {
+  return await filesBelow(folder, /\.(tsx?|css)$/);
+}
+
+async function filesBelow(folder: string, named: RegExp): Promise<Source[]> {
   const found: Source[] = [];
   for await (const { name, isDirectory } of Deno.readDir(join(ROOT, folder))) {
     const path = `${folder}/${name}`;
-    if (isDirectory) found.push(...await sources(path));
-    else if (/\.tsx?$/.test(name)) {
+    if (isDirectory) found.push(...await filesBelow(path, named));
+    else if (named.test(name)) {
       found.push({ path, text: await Deno.readTextFile(join(ROOT, path)) });
     }
   }
