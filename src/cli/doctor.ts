@@ -105,14 +105,14 @@ async function examine(call: Invocation): Promise<CommandEnd> {
   }
 }
 
-/** Runs the trial. Its report shows what the host says about itself, and no secrets. */
+/** Runs the ten commands. Their report shows what the host says about itself, and no secrets. */
 async function tryOnSmartos(
   { printer, terminal }: Invocation,
   file: string,
   config: Config,
 ): Promise<ExitCode> {
-  const { runSmartosTrial } = await import("../service/smartos_trial.ts");
-  const { text, failed } = await runSmartosTrial({
+  const { reportOnSmartos } = await import("../service/smartos_report.ts");
+  const { text, failed } = await reportOnSmartos({
     vmadm: config.vmadm.value,
     progress: (line) => printer.note(line),
   });

@@ -22,13 +22,13 @@ const FOLDER_MODE = 0o711;
 const UNAME = "/usr/bin/uname";
 const PPRIV = "/usr/bin/ppriv";
 
-interface TrialPlace {
+interface ReportPlace {
   readonly vmadm: string;
   /** Prints what is being done. */
   readonly progress: (line: string) => void;
 }
 
-interface TrialStep {
+interface ReportStep {
   readonly title: string;
   readonly program: string;
   readonly args: readonly string[];
@@ -37,7 +37,7 @@ interface TrialStep {
 }
 
 /** The text of the report, and the number of commands that failed. */
-interface TrialReport {
+interface SmartosReport {
   readonly text: string;
   readonly failed: number;
 }
@@ -78,11 +78,11 @@ const WORKFLOW = {
 };
 
 /** Runs the ten commands in a temporary folder, and removes what they created. */
-export async function runSmartosTrial({ vmadm, progress }: TrialPlace): Promise<TrialReport> {
+export async function reportOnSmartos({ vmadm, progress }: ReportPlace): Promise<SmartosReport> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-trial-" });
   const parts = [`zonewright ${VERSION}: trial on a SmartOS host\n`];
   let failed = 0;
-  const run = async (step: TrialStep) => {
+  const run = async (step: ReportStep) => {
     const { title, line, text, ok } = await runStep(step);
     progress(`${ok ? "ok  " : "FAIL"} ${title}`);
     parts.push(`## ${parts.length}. ${title}\n\n$ ${line}\n${text}\n`);
@@ -130,7 +130,7 @@ function stepsBefore(
   { folder, root, workflow, uuid }: Readonly<
     Record<"folder" | "root" | "workflow" | "uuid", string>
   >,
-): TrialStep[] {
+): ReportStep[] {
   const manifest = join(root, "opt/custom/smf/zonewright.xml");
   const state = ["--state-dir", join(folder, "examined")];
   return [
@@ -168,11 +168,11 @@ function ofProgram(
   [program = "", ...self]: readonly string[],
   title: string,
   args: readonly string[],
-): TrialStep {
+): ReportStep {
   return { title, program, args: [...self, ...args] };
 }
 
-async function runStep({ title, program, args, expected }: TrialStep) {
+async function runStep({ title, program, args, expected }: ReportStep) {
   const line = [program, ...args].join(" ");
   try {
     const { code, signal, stdout, stderr, durationMs } = await runCommand(program, args, {
