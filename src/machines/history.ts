@@ -36,8 +36,8 @@ export async function jobsOf(target: string, { jobs: store }: JobsOnly): Promise
 /** The part of the store that a machine's jobs are read from. */
 export type JobsOnly = Pick<Store, "jobs">;
 
-/** What a claim finds: a job that may have its machine, or the unfinished job that already does the same. */
-export type Claim =
+/** What a look at a machine finds: that a job may have it, or the unfinished job to join, which does the same. */
+export type JoinOrFree =
   | { readonly kind: "free"; readonly job: JobFields }
   | { readonly kind: "duplicate"; readonly job_uuid: JobUuid };
 

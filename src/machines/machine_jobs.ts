@@ -35,7 +35,7 @@ import type {
 import { builtinWorkflow, earlierJob, jobNotFound, jobRefusal } from "../store/job_orders.ts";
 import type { Store } from "../store/store.ts";
 import type { Showing } from "../store/stored_text.ts";
-import { type Claim, historyOf, holderOf, type JobsOnly, otherJob } from "./history.ts";
+import { historyOf, holderOf, type JobsOnly, type JoinOrFree, otherJob } from "./history.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import {
   claimMake,
@@ -177,7 +177,7 @@ async function claimedAndPlaced<Outcome extends CreateJobOutcome | RetryOutcome>
   context: MachineJobsContext,
   write: (job: JobFields) => Promise<Outcome>,
   replaces?: JobUuid,
-): Promise<Outcome | DuplicateClaim> {
+): Promise<Outcome | JoinedJob> {
   const action = actionOf(workflow);
   const elsewhere = await isElsewhere(job.params, context, replaces);
   if (action === undefined) {
@@ -210,7 +210,7 @@ async function isElsewhere(
 }
 
 /** The job that already does what a request asks for. */
-type DuplicateClaim = Extract<Claim, { kind: "duplicate" }>;
+type JoinedJob = Extract<JoinOrFree, { kind: "duplicate" }>;
 
 /**
  * Writes a job for its machine. If a job of another request gets in between the check and the write, the store
@@ -219,13 +219,13 @@ type DuplicateClaim = Extract<Claim, { kind: "duplicate" }>;
  * @throws {AgentError} see jobRefusal()
  */
 async function placed<Outcome extends CreateJobOutcome | RetryOutcome>(
-  look: () => Promise<Claim>,
+  look: () => Promise<JoinOrFree>,
   write: (job: JobFields) => Promise<Outcome>,
-): Promise<Outcome | DuplicateClaim> {
+): Promise<Outcome | JoinedJob> {
   for (let looks = 1;; looks++) {
-    const claim = await look();
-    if (claim.kind === "duplicate") return claim;
-    const outcome = await write(claim.job);
+    const found = await look();
+    if (found.kind === "duplicate") return found;
+    const outcome = await write(found.job);
     if (outcome.kind !== "machine_taken" && outcome.kind !== "duplicate") return outcome;
     if (looks === LOOKS_MAX) throw jobRefusal(outcome);
   }
@@ -342,7 +342,7 @@ async function claimForAction(
   { action, uuid, options, machine }: ActionRequest,
   job: JobFields,
   { store, policy }: MachineJobsContext,
-): Promise<Claim> {
+): Promise<JoinOrFree> {
   const target = machineTarget(uuid);
   const params = { uuid, ...options };
   const holder = await holderOf(target, store);

@@ -28,11 +28,11 @@ import {
 import { type Policy, QUOTA_GIB_USUAL, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
 import { hostOf, type HostStore, type ListedHost } from "../store/host_store.ts";
 import {
-  type Claim,
   holderOf,
   isProvisioning,
   jobsOf,
   type JobsOnly,
+  type JoinOrFree,
   otherJob,
 } from "./history.ts";
 import { MACHINE_TARGET, machineTarget } from "../domain/job/summary.ts";
@@ -156,7 +156,7 @@ export async function claimStart(
   { request, elsewhere }: StartRequest,
   job: JobFields,
   checks: RequestChecks,
-): Promise<Claim> {
+): Promise<JoinOrFree> {
   const { uuid } = request;
   const joined = uuid && await jobToJoin(uuid, job.params, elsewhere, checks);
   if (joined) return { kind: "duplicate", job_uuid: joined.uuid };
@@ -210,7 +210,7 @@ export async function claimMake(
   elsewhere: boolean,
   checks: RequestChecks,
   replaces: JobUuid | undefined,
-): Promise<Claim> {
+): Promise<JoinOrFree> {
   requireJobParams(given.params);
   // If the machine is named after the finished job, the new one is named after the new job.
   const unnamed = replaces !== undefined && given.params.uuid === undefined &&
