@@ -128,7 +128,7 @@ const BANNED: readonly {
   },
   {
     pattern: /^ *(await )?using \w+ = /m,
-    why: "the bundler drops the closing of what is used once; call closing()",
+    why: "the bundler drops the closing of what is used once; call whileOpen()",
   },
   { pattern: /\binnerHTML\b/, why: "text is set as text" },
 ];

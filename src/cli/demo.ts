@@ -3,7 +3,7 @@
 // on this machine, and leaves nothing behind.
 
 import { join } from "@std/path";
-import { closing } from "../runtime/run.ts";
+import { whileOpen } from "../runtime/run.ts";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";
@@ -79,7 +79,7 @@ async function demoIn(folder: string, call: Invocation): Promise<ExitCode> {
     now: systemNow,
   });
   const stop = listenForStop(log);
-  return await closing({ [Symbol.dispose]: stop.close }, async () => {
+  return await whileOpen({ [Symbol.dispose]: stop.close }, async () => {
     const { startAgent } = await import("../agent/agent.ts");
     const start = async (listen?: string) =>
       await startAgent(await configOf(call, join(folder, "state"), listen), { log });

@@ -1,7 +1,7 @@
 // Files of this machine, sockets among them: the modes that keep them from others; opens one for reading without following a link or
 // waiting for a FIFO, checks by its handle what was opened, and takes a missing one for nothing; syncs a folder.
 
-import { closing } from "./run.ts";
+import { whileOpen } from "./run.ts";
 
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
@@ -115,5 +115,5 @@ export async function fileInfo(path: string): Promise<Deno.FileInfo | undefined>
 
 /** Writes a folder to the disk: until then, a rename in it does not survive a power loss. */
 export async function syncFolder(path: string): Promise<void> {
-  await closing(await Deno.open(path), (folder) => folder.sync());
+  await whileOpen(await Deno.open(path), (folder) => folder.sync());
 }

@@ -65,7 +65,7 @@ export async function mapLimited<T>(
  * Runs a function with something open, and closes it whatever happens. `using` would say the same, but the bundler puts
  * a value that is used once where it is used, and drops the closing: a file lock would be held to the end of the process.
  */
-export async function closing<T extends Disposable, R>(
+export async function whileOpen<T extends Disposable, R>(
   opened: T,
   run: (opened: T) => R | Promise<R>,
 ): Promise<R> {

@@ -6,7 +6,7 @@ import { isAbsolute, join, resolve } from "@std/path";
 import { absent } from "../runtime/regular_file.ts";
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { closing } from "../runtime/run.ts";
+import { whileOpen } from "../runtime/run.ts";
 
 /** Milliseconds that the host takes for each phase, before `factor` is applied. */
 interface Delays {
@@ -143,7 +143,7 @@ export async function changeHost(state: State, facts: Partial<Host>): Promise<vo
 /** Runs a function while no other call changes this host. Not reentrant. */
 export async function locked<T>(dir: string, run: () => Promise<T>): Promise<T> {
   const file = await Deno.open(join(dir, "lock"), { create: true, read: true, write: true });
-  return await closing(file, async () => {
+  return await whileOpen(file, async () => {
     await file.lock(true);
     return await run();
   });

@@ -10,7 +10,7 @@ import { dirname, join } from "@std/path";
 import { writeAll } from "../domain/bytes.ts";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 import { OWNER_ONLY_MODE, STICKY, syncFolder } from "../runtime/regular_file.ts";
-import { closing } from "../runtime/run.ts";
+import { whileOpen } from "../runtime/run.ts";
 
 /** Prefixes of the names of these files; SQLite and restores append to some of them. */
 const OWN_FILES = [
@@ -129,7 +129,7 @@ export async function readOwnFile(
   const seen = lookAt(path, uid);
   if (seen === undefined) return undefined;
   if (seen.size > FILE_BYTES_MAX) throw refused(path, `it is over ${FILE_BYTES_MAX} bytes long`);
-  return await closing(await Deno.open(path), async (file) => {
+  return await whileOpen(await Deno.open(path), async (file) => {
     const { dev, ino, mode } = await file.stat();
     if (dev !== seen.dev || ino !== seen.ino) {
       throw refused(path, "it was replaced while it was being opened");
@@ -162,7 +162,7 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
   }
   try {
     const options = { write: true, createNew: true, mode: OWNER_ONLY_MODE };
-    await closing(await Deno.open(unfinished, options), (file) => writeWhole(file, text));
+    await whileOpen(await Deno.open(unfinished, options), (file) => writeWhole(file, text));
     await Deno.rename(unfinished, path);
     await syncFolder(dirname(path));
   } catch (error) {

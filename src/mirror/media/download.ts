@@ -18,7 +18,7 @@ import {
   type Wait,
 } from "../web/time_limits.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
-import { closing } from "../../runtime/run.ts";
+import { whileOpen } from "../../runtime/run.ts";
 
 /** Largest download, bytes as received. */
 const DOWNLOAD_BYTES_MAX = 64 * 1024 ** 3;
@@ -76,7 +76,7 @@ export async function download(
   const { url, partial, size, label, signal } = request;
   const what = `download ${label} from ${shown(url)}`;
   const held = request.resumable ? await partial.resumable(url) : undefined;
-  return await closing(deps.hashing.open(request.algorithms), async (hasher) => {
+  return await whileOpen(deps.hashing.open(request.algorithms), async (hasher) => {
     if (held === undefined || size !== null && held.size > size) {
       return await fetchInto(deps, request, { hasher, what });
     }
@@ -130,7 +130,7 @@ async function startAgain(transfer: Transfer, fresh: Hasher | undefined): Promis
   const length = response.headers.get("content-length");
   const total = length === null ? null : Number(length);
   if (fresh !== undefined) return await receive(transfer, fresh, total, false);
-  return await closing(
+  return await whileOpen(
     deps.hashing.open(request.algorithms),
     (hasher) => receive(transfer, hasher, total, false),
   );
@@ -174,7 +174,7 @@ async function receive(
     const { freeBytes } = deps;
     const from = hasher.size;
     const writer = await openFileWriter({ path, from, bytesMax, folder, freeBytes, what });
-    return await closing(writer, async (file) => {
+    return await whileOpen(writer, async (file) => {
       let sinceCheck = 0;
       const look = lookingOnce(path, onHead);
       await look(file.size);

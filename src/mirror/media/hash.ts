@@ -2,7 +2,7 @@
 // pass on request. One decoder hashes all downloads, since each may take hours and mostly waits for its
 // server.
 
-import { closing } from "../../runtime/run.ts";
+import { whileOpen } from "../../runtime/run.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { PART_BYTES_MAX } from "../../decoder/decoder_message.ts";
 import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/work/hashes.ts";
@@ -234,7 +234,7 @@ export async function hashInto(
   path: string,
   { signal, onProgress }: HashFileOptions = {},
 ): Promise<void> {
-  await closing(await Deno.open(path, { read: true }), async (file) => {
+  await whileOpen(await Deno.open(path, { read: true }), async (file) => {
     const total = (await file.stat()).size;
     const buffer = new Uint8Array(PART_BYTES);
     let done = 0;

@@ -1,7 +1,7 @@
 // The recorded files by digest: verifying one again, removing one, recording one of the operator's. The
 // record of a damaged file is dropped; the operator's own files are never deleted.
 
-import { closing } from "../../runtime/run.ts";
+import { whileOpen } from "../../runtime/run.ts";
 import { type DigestAlgorithm, requireDigest } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { JobUuid } from "../../domain/id.ts";
@@ -96,7 +96,7 @@ export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
     get: async (sha256) => await shown(await known(deps.media, sha256)),
     verify: (sha256, options = {}) => verify(deps, sha256, options),
     hash: (parts, wanted) =>
-      closing(deps.hashing.open(wanted), async (hasher) => {
+      whileOpen(deps.hashing.open(wanted), async (hasher) => {
         for await (const part of parts) await hasher.update(part);
         return await hasher.finish();
       }),
@@ -144,7 +144,7 @@ async function verify(
   try {
     const share = signal === undefined ? {} : { signal };
     const how = { ...share, ...(onProgress === undefined ? {} : { onProgress }) };
-    found = await closing(deps.hashing.open(), async (hasher) => {
+    found = await whileOpen(deps.hashing.open(), async (hasher) => {
       await hashInto(hasher, path, how);
       return await hasher.finish();
     });

@@ -14,7 +14,7 @@ import { abortReason, type Wait } from "../web/time_limits.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { dirname } from "@std/path";
-import { closing } from "../../runtime/run.ts";
+import { whileOpen } from "../../runtime/run.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
 import { type FreeBytes, openFileWriter } from "./disk.ts";
 import { PART_BYTES, sha256In } from "./hash.ts";
@@ -236,7 +236,7 @@ export async function decompress(
   const byRatio = Math.max(packed * RATIO_MAX, RATIO_FREE_BYTES);
   const bytesMax = Math.min(request.bytesMax ?? DECOMPRESSED_BYTES_MAX, byRatio);
   const options = { path: to, bytesMax, folder: dirname(to), freeBytes, what };
-  return await closing(await openFileWriter(options), async (file) => {
+  return await whileOpen(await openFileWriter(options), async (file) => {
     try {
       const work = { compression, what };
       const unpacked = decoders.stream("unpack", work, partsOf(from, signal), {

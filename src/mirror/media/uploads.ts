@@ -11,7 +11,7 @@ import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
-import { closing } from "../../runtime/run.ts";
+import { whileOpen } from "../../runtime/run.ts";
 import { type FileWriter, type FreeBytes, openFileWriter, requireRoom } from "./disk.ts";
 import { UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
@@ -324,7 +324,7 @@ async function write(
   const size = range?.total ?? length;
   const what = `upload ${name}`;
   const options = { path, from: offset, bytesMax: limits.uploadBytesMax, folder, freeBytes, what };
-  return await closing(await openFileWriter(options), async (file) => {
+  return await whileOpen(await openFileWriter(options), async (file) => {
     // Hashed while written; a file in several parts is hashed at the end.
     const algorithms = digests.map(({ algorithm }) => algorithm);
     const hasher = offset === 0 ? hashing.open(algorithms) : undefined;
@@ -376,7 +376,7 @@ async function verified(
 ): Promise<ArrivedFile> {
   const path = join(place, name);
   const hashes = known ??
-    await closing(hashing.open(digests.map(({ algorithm }) => algorithm)), async (hasher) => {
+    await whileOpen(hashing.open(digests.map(({ algorithm }) => algorithm)), async (hasher) => {
       await hashInto(hasher, path);
       return await hasher.finish();
     });

@@ -19,7 +19,7 @@ import {
 } from "../../../domain/job/state.ts";
 import type { JobSummary } from "../../../domain/job/summary.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
-import { closing } from "../../../runtime/run.ts";
+import { whileOpen } from "../../../runtime/run.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
 import type { Showing, StoredText } from "../../../store/stored_text.ts";
@@ -103,19 +103,19 @@ export async function cancelUnseen(
  */
 async function untilStopped(
   outcome: ChangeOutcome,
-  { store, changes, closing: ending }: JobChangeContext,
+  { store, changes, closing }: JobChangeContext,
   untilMs: number,
 ): Promise<JobSummary | undefined> {
   if (outcome.kind !== "changed" || outcome.job.held !== true) return undefined;
   const { uuid } = outcome.job;
-  return await closing(changes.listen(uuid), async (listener) => {
+  return await whileOpen(changes.listen(uuid), async (listener) => {
     for (;;) {
       const job = await store.jobs.summary(uuid);
       const host = job?.host ?? undefined;
       const leftMs = untilMs - performance.now();
       const isOver = job === undefined || isStopConfirmed(job, host) || host?.state === "away";
-      if (isOver || leftMs <= 0 || ending.aborted) return job;
-      await listener.wait(Math.min(STOP_LOOK_MS, leftMs), ending);
+      if (isOver || leftMs <= 0 || closing.aborted) return job;
+      await listener.wait(Math.min(STOP_LOOK_MS, leftMs), closing);
     }
   });
 }

@@ -38,7 +38,7 @@ import {
   withHost,
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
-import { closing } from "../../../runtime/run.ts";
+import { whileOpen } from "../../../runtime/run.ts";
 import { within } from "../../../runtime/wait.ts";
 import { type Execution, isFinal } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";
@@ -269,12 +269,12 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
  */
 async function settled(
   c: Context<HttpEnv>,
-  { store, closing: ending, changes }: JobsContext,
+  { store, closing, changes }: JobsContext,
   uuid: JobUuid,
   deadlineMs: number,
 ): Promise<void> {
   // Listens before the first read of the row, so that no change is missed.
-  await closing(changes.listen(uuid), async (listener) => {
+  await whileOpen(changes.listen(uuid), async (listener) => {
     let gone: AbortSignal | undefined;
     for (;;) {
       const execution = await executionIn(deadlineMs - performance.now(), uuid, store);
@@ -283,7 +283,7 @@ async function settled(
       // Ends when the job is done, the time is up, or the caller or the agent leaves.
       const isSettled = execution !== "unread" && (isFinal(execution) || execution === "waiting");
       if (isSettled || leftMs <= 0) return;
-      gone ??= AbortSignal.any([c.req.raw.signal, ending]);
+      gone ??= AbortSignal.any([c.req.raw.signal, closing]);
       if (gone.aborted) return;
       await listener.wait(Math.min(LOOK_MS_MAX, leftMs), gone);
     }
