@@ -113,7 +113,7 @@ const children = new Set<Deno.ChildProcess>();
 
 /** Ends the files and their agents before this run ends, whoever asks for that. */
 function endChildrenWithRun(): void {
-  for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143]] as const) {
+  for (const [signal, code] of [["SIGHUP", 129], ["SIGINT", 130], ["SIGTERM", 143]] as const) {
     Deno.addSignalListener(signal, () => {
       for (const { pid } of children) {
         try {
