@@ -87,6 +87,7 @@ Deno.test("job why says what a job that has not failed does or waits for", () =>
     const queued = await shown(await newJob(agent));
     assertMatch(queued, /^task +waits for a slot$/m);
     assertStringIncludes(queued, "next: zonewright job list --state running  shows the jobs in");
+    assertMatch(queued, /^next: zonewright status +warns when no guest starts/m);
     const done = await shown(await jobIn(agent, "succeeded"));
     assertMatch(done, /^state +succeeded$/m);
     assert(!done.includes("next:"), done);

@@ -98,7 +98,10 @@ function hintsOf(summary: JsonObject, job: JobAnswer): Next[] {
 
 function queueHints(summary: JsonObject): readonly Next[] {
   return textIn(summary, "reason") === "waiting_for_slot"
-    ? [["job list --state running", "shows the jobs in the slots; config set slots N adds some"]]
+    ? [
+      ["job list --state running", "shows the jobs in the slots; config set slots N adds some"],
+      ["status", "warns when no guest starts, for which a job waits too"],
+    ]
     : [];
 }
 

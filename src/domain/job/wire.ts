@@ -200,8 +200,8 @@ export const JOB = objectOf(
     reason: {
       ...wordOf(["scheduled", "waiting_for_slot", "waiting_for_resume"]),
       description:
-        "Why an unfinished job is not running: its time has not come, no slot is free, or a " +
-        "task waits for `resume`.",
+        "Why an unfinished job is not running: its time has not come, no slot is free or no guest " +
+        "starts, or a task waits for `resume`.",
     },
     next_run_at: { ...INSTANT, description: "When a scheduled job may run." },
     params: ANY_OBJECT,
