@@ -84,7 +84,7 @@ export async function openRunner(
   return runner;
 }
 
-/** Opens the pool of guests. It mostly waits for the system, so other parts start meanwhile. */
+/** Opens the pool of guests. It mostly waits for the system, so other parts start beside it. */
 export function openGuests(context: SharedParts, state: StateDir): Promise<GuestPool> {
   const { config, limits, log, self, user, listening, opened } = context;
   const opening = openPool({

@@ -12,7 +12,7 @@ import type { Log } from "../metrics/log.ts";
 import type { TaskContext } from "../sandbox/task_calls.ts";
 import type { CapabilityName } from "../wall/protocol.ts";
 
-/** What a capability knows of the task that calls it, and can report meanwhile. */
+/** What a capability knows of the task that calls it, and can report before it ends. */
 export interface Call {
   readonly job_uuid: JobUuid;
   readonly task_name: string;

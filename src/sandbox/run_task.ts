@@ -114,7 +114,7 @@ export async function runTask(
   return outcome;
 }
 
-/** Performs a call once the task may act, unless the call was ended meanwhile. */
+/** Performs a call once the task may act, unless the call has ended by then. */
 function gated(perform: Perform, mayAct: TaskRun["mayAct"]): Perform {
   if (mayAct === undefined) return perform;
   return async (name, args, signal) => {

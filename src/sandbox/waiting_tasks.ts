@@ -145,7 +145,7 @@ export class IdleRenewal {
     this.#timers = timers;
   }
 
-  /** Notes that a task starts; renewals wait meanwhile. */
+  /** Notes that a task starts; renewals wait until it has. */
   busy(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;

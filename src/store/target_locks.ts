@@ -27,7 +27,7 @@ type LockPatterns = Map<string, LockPattern>;
 
 /** Maximum number of held locks: each is matched against every new target. */
 export const LOCKS_MAX = 256;
-/** How often a target is matched again because a lock was added meanwhile. */
+/** How often a target is matched again because a lock was added during the match. */
 const MATCHINGS_MAX = 100;
 
 /** A lock and the job that holds it. */

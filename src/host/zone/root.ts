@@ -29,7 +29,7 @@ export interface Placement extends MediaCopy {
  * @returns `file`: its path as the guest's hypervisor sees it, `/name`; `size` in bytes; `sha256`
  * @throws {AgentError} `invalid_argument` for a bad name or a source that is not a regular file;
  * `forbidden` for a zonepath outside the zones or through a link; `not_found` when zone or source
- * does not exist; `conflict` when something else has the name, or the tree changes meanwhile;
+ * does not exist; `conflict` when something else has the name, or the tree changes during the copy;
  * `digest_mismatch`, `storage_full`, `aborted`, `host`
  * @see document 3, Installation media placement
  */

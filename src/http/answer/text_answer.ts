@@ -228,7 +228,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
       await ownTurn();
       const piece = this.#over ? undefined : this.#read ?? (await this.#pieces.next()).value;
       this.#read = undefined;
-      // The caller may have left meanwhile.
+      // The caller may have left while it was read.
       if (this.#over) return;
       if (piece === undefined) {
         throw new Error("Cannot send the answer: it ended before its last piece");

@@ -152,7 +152,7 @@ async function written(program: string, args: string[]): Promise<string> {
 
 /** Milliseconds between two log lines about connections that fail. */
 const LOG_EVERY_MS = 10_000;
-/** Milliseconds between attempts; descriptors may become free meanwhile. */
+/** Milliseconds between attempts; descriptors may become free between them. */
 const ACCEPT_AGAIN_MS = 250;
 
 /**

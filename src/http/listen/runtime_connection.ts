@@ -170,7 +170,7 @@ function serveOne(
       while (unsent > 0 && waiting === 0 && !over) {
         const next = new Promise<void>((resolve) => void (oneSent = resolve));
         await Promise.race([next, finished]);
-        // The last bytes may still be in a buffer of the runtime. Another request may come meanwhile.
+        // The last bytes may still be in a buffer of the runtime. Another request may come before they are sent.
         if (unsent === 0 && waiting === 0) await within(FLUSH_MS, finished);
       }
       if (waiting > 0) return await served.shutdown();

@@ -275,7 +275,7 @@ export async function sweepUnfinished(
     // The age counts from the last byte; the description is written once, before the first byte.
     const info = await fileInfo(join(place, name)) ?? await fileInfo(join(place, entry.name));
     const touchedMs = info?.mtime?.getTime() ?? nowMs;
-    // Checked again, since a request may have taken the name meanwhile.
+    // Checked again, since a request may have taken the name by now.
     if (nowMs - touchedMs <= UNFINISHED_MS_MAX || writing.has(name)) continue;
     gone.push(name);
     await forgetUnfinished(place, name);

@@ -117,7 +117,7 @@ class Hypervisor {
     }
   }
 
-  /** Records that the machine runs; false if its start was abandoned meanwhile. */
+  /** Records that the machine runs; false if its start was abandoned before. */
   async #announce(machine: Machine): Promise<boolean> {
     let mine = false;
     await changeMachine(this.#state, this.#uuid, (it) => {

@@ -87,7 +87,7 @@ export async function transferBack(
     }
     const claims = to.claims();
     removed += await db.write((tx) => deleteClaims(tx, host, claims));
-    // Other agents may have accepted jobs for the host meanwhile.
+    // Other agents may have accepted jobs for the host since.
     await requireUnchanged(db, host, to);
     const whole = { workflows: 0, jobs, claims: claims.length };
     return { ...whole, passed: jobs + claims.length - removed };

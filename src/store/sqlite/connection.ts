@@ -240,7 +240,7 @@ interface OpenText {
   kept?: Uint8Array | "removed";
 }
 
-/** A caller that reads a text which may change meanwhile. */
+/** A caller that reads a text which may change before its end. */
 export interface TextReader {
   /** The original text, if it was changed since. @throws {AgentError} `aborted` when it was not kept */
   original(): Uint8Array | undefined;

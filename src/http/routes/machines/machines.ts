@@ -186,7 +186,7 @@ async function addressOf(
   try {
     return await vmadm.infoVnc(uuid);
   } catch (error) {
-    // The machine was stopped or deleted meanwhile.
+    // The machine was stopped or deleted since it was looked up.
     const ended = error instanceof AgentError &&
       (error.code === "conflict" || error.code === "not_found");
     if (ended) return null;

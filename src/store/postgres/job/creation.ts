@@ -1,5 +1,5 @@
 // Creates jobs: for a caller, for a stored workflow, or in place of another job. One transaction checks for a repeated
-// request and creates the job, together with those of all requests that arrived meanwhile.
+// request and creates the job, together with those of all requests that have arrived by then.
 
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import type { Job, JobFields, NewJob } from "../../../domain/job/job.ts";

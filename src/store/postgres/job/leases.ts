@@ -193,7 +193,7 @@ async function queueAgain(tx: Transaction, held: readonly SharedStateRow[]): Pro
   return held.length;
 }
 
-/** If no host was heard for this part of the lease, the database counts as having been away meanwhile. */
+/** If no host was heard for this part of the lease, the database counts as having been away for that time. */
 const OUTAGE_SHARE = 1 / 2;
 
 /** The heartbeats of all hosts, and the last outage of the database. */

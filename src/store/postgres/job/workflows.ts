@@ -46,7 +46,7 @@ export function openWorkflows(db: SharedDatabase): WorkflowStore {
   };
 }
 
-/** Takes the lock; without it, another agent could change the number of workflows or their names meanwhile. */
+/** Takes the lock; without it, another agent could change the number of workflows or their names in between. */
 async function takeTurn(tx: Transaction): Promise<void> {
   await tx.run(`SELECT pg_advisory_xact_lock(${WORKFLOW_LOCK})`);
 }

@@ -268,7 +268,7 @@ function smallTexts(db: Connection, ids: readonly number[], showing: Showing): S
     statementsFor(showing).listed,
     showing.now,
     JSON.stringify(ids),
-    // The aggregate is null if all of these jobs were removed meanwhile.
+    // The aggregate is null if all of these jobs have been removed.
   ).flatMap(({ text, secrets }) => text === null ? [] : [readText(text, secrets)]);
 }
 

@@ -190,7 +190,7 @@ async function readPage(
 /** What openJobList() returns. @see openJobList */
 export type JobList = ReturnType<typeof openJobList>;
 
-/** Appends the next page, which may repeat rows when jobs were created meanwhile. */
+/** Appends the next page, which may repeat rows when jobs were created since the last one. */
 function joined(
   rows: readonly JobSummary[],
   more: readonly JobSummary[],

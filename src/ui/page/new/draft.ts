@@ -16,7 +16,7 @@ export interface Draft {
   readonly text: Signal<string>;
   /** The last text that could be parsed. */
   readonly request: Signal<JsonObject>;
-  /** Why the text cannot be parsed; the form is disabled meanwhile. */
+  /** Why the text cannot be parsed; the form is disabled while there is one. */
   readonly problem: Signal<Pick<TextProblem, "message"> & Partial<TextProblem> | undefined>;
   /** Replaces the text as it is typed. */
   edit(text: string): void;
