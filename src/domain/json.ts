@@ -318,8 +318,8 @@ export function parseJson(
   bytes: Uint8Array,
   measure: JsonMeasure,
   { what, distinct }: { readonly what: string; readonly distinct: boolean },
-): unknown {
-  let [text, value]: [string, unknown] = ["", undefined];
+): JsonValue | undefined {
+  let [text, value]: [string, JsonValue | undefined] = ["", undefined];
   try {
     text = UTF8.decode(bytes);
     if (text.trim() === "") return undefined;

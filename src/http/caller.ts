@@ -2,7 +2,10 @@
 
 import { unreachable } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
+import { idempotencyOf } from "../domain/job/idempotency.ts";
+import type { JobFields } from "../domain/job/job.ts";
 import type { Wording } from "../domain/job/wire.ts";
+import type { JsonValue } from "../domain/json.ts";
 import type { Token, TokenScope } from "../domain/token.ts";
 import type { ListedHost } from "../store/host_store.ts";
 import type { Showing } from "../store/stored_text.ts";
@@ -126,6 +129,21 @@ export function orderedBy(
 ): { readonly ordered_by?: string } {
   if (!store.shared) return {};
   return { ordered_by: caller?.kind === "host" ? caller.from.caller : callerText(caller) };
+}
+
+/**
+ * What a new job records about its request: the idempotency key, and in a shared store who ordered it.
+ * @param key the idempotency key, if the request has one
+ * @param asked the request as a value; the order of its keys does not count
+ * @throws {AgentError} `invalid_argument` naming the header
+ */
+export async function askedBy(
+  caller: Caller | undefined,
+  { key, asked }: { readonly key: string | undefined; readonly asked: JsonValue },
+  context: Parameters<typeof orderedBy>[1],
+): Promise<Pick<JobFields, "idempotency" | "ordered_by">> {
+  const by = orderedBy(caller, context);
+  return key === undefined ? by : { ...by, idempotency: await idempotencyOf(key, asked) };
 }
 
 /** The caller as records name it; see `who` of AuditEntry. */

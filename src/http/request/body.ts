@@ -5,14 +5,11 @@ import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { joined } from "../../domain/bytes.ts";
 import { AgentError } from "../../domain/error.ts";
-import type { JobFields } from "../../domain/job/job.ts";
-import { IDEMPOTENCY_KEY, idempotencyOf } from "../../domain/job/idempotency.ts";
 import { type JsonValue, jsonWeight, measureJson, parseJson } from "../../domain/json.ts";
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import { callAfter } from "../../runtime/timers.ts";
 import type { HttpEnv } from "../served_agent.ts";
 import type { HttpLimits } from "../limits.ts";
-import { orderedBy } from "../caller.ts";
 
 /** Characters of a header that an error repeats. */
 const HEADER_CHARS_SHOWN = 200;
@@ -113,7 +110,7 @@ interface MemoryEnv {
 export async function readJson<E extends MemoryEnv>(
   c: Context<E>,
   { bytesMax, depthMax, secondsMax }: BodyLimit,
-): Promise<unknown> {
+): Promise<JsonValue> {
   const request = c.req.raw;
   const length = contentLengthOf(request.headers);
   const declared = length ?? bytesMax;
@@ -265,19 +262,4 @@ function tooLarge(bytesMax: number): AgentError {
     "too_large",
     `Cannot read the body: it is over ${bytesMax} bytes, the maximum`,
   );
-}
-
-/**
- * What a new job records about its request: the idempotency key, and in a shared store who ordered it.
- * @param asked the request as a value; the order of its keys does not count
- * @throws {AgentError} `invalid_argument` naming the header
- */
-export async function askedBy(
-  c: Context<HttpEnv>,
-  asked: JsonValue,
-  context: Parameters<typeof orderedBy>[1],
-): Promise<Pick<JobFields, "idempotency" | "ordered_by">> {
-  const by = orderedBy(c.get("caller"), context);
-  const key = c.req.header(IDEMPOTENCY_KEY);
-  return key === undefined ? by : { ...by, idempotency: await idempotencyOf(key, asked) };
 }

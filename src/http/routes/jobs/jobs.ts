@@ -13,19 +13,18 @@ import {
   resumeOf,
   resumeRequest,
 } from "../../../domain/job/request.ts";
-import type { JsonValue } from "../../../domain/json.ts";
 import { carriedOut, jobNotFound, orderJob } from "../../../store/job_orders.ts";
 import { PARAM_LOOKED_AT_MAX } from "../../../store/limits.ts";
 import type { JobFilter, JobOrder } from "../../../store/job_store.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
-import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/idempotency.ts";
+import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED } from "../../../domain/job/idempotency.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
-import { askedBy, readJson, smallBody, wholeBody } from "../../request/body.ts";
+import { readJson, smallBody, wholeBody } from "../../request/body.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, answerNames, shownTo } from "../../answer/text_answer.ts";
-import { seesSecrets, showingTo } from "../../caller.ts";
+import { askedBy, seesSecrets, showingTo } from "../../caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import type { Store } from "../../../store/store.ts";
 import {
@@ -76,8 +75,8 @@ async function postJob(
   const { store, limits, wording } = context;
   const body = await readJson(c, wholeBody(limits));
   const { exec_after, ...request } = parseJobRequest(body, limits);
-  // parseJobRequest() has accepted only an object read from JSON.
-  const asked = await askedBy(c, body as JsonValue, context);
+  const key = c.req.header(IDEMPOTENCY_KEY);
+  const asked = await askedBy(c.get("caller"), { key, asked: body }, context);
   const order: JobOrder = {
     uuid: context.newUuid<JobUuid>(),
     ...request,

@@ -15,7 +15,7 @@ import {
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
+import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
 import { dryRun } from "../../../machines/dry_run.ts";
 import { readMachineBody } from "../../../machines/provision_job.ts";
 import {
@@ -29,7 +29,8 @@ import type { MachineReader } from "../../machine_access.ts";
 import { forwardRead } from "../../request/forwarding.ts";
 import type { ConsoleTickets } from "../../console/tickets.ts";
 import { markStale } from "../../answer/text_answer.ts";
-import { askedBy, readJson, wholeBody } from "../../request/body.ts";
+import { readJson, wholeBody } from "../../request/body.ts";
+import { askedBy } from "../../caller.ts";
 import { listMachines } from "./list.ts";
 import { here, machineOnWire, shownMachine } from "./machine_on_wire.ts";
 import { type ConsoleContext, consolePath, openConsoles } from "./console.ts";
@@ -37,7 +38,7 @@ import { postTicket } from "./console_ticket.ts";
 import { openMachineReading, placeOfJob } from "../../../machines/listing.ts";
 import { historyOf } from "../../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../../machines/machine_jobs.ts";
-import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/idempotency.ts";
+import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED } from "../../../domain/job/idempotency.ts";
 import { MACHINE_FIELDS } from "../../../domain/machine/shown.ts";
 import { BRANDS } from "../../../domain/policy.ts";
 
@@ -80,10 +81,14 @@ async function postMachine(
   context: MachinesContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  // A value that was read from JSON.
-  const body = await readJson(c, wholeBody(context.limits)) as JsonValue;
+  const body = await readJson(c, wholeBody(context.limits));
   if (isJsonObject(body) && body.dry_run === true) return await postDryRun(c, body, context);
-  return started(c, await machineJobs.start(body, await askedBy(c, body, context)));
+  const asked = await askedBy(
+    c.get("caller"),
+    { key: c.req.header(IDEMPOTENCY_KEY), asked: body },
+    context,
+  );
+  return started(c, await machineJobs.start(body, asked));
 }
 
 async function postDryRun(
@@ -107,7 +112,8 @@ async function postAction(
   const uuid = machineUuidOf(c);
   const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
   // A key identifies one action on one machine.
-  const asked = await askedBy(c, { action, uuid, options }, context);
+  const key = c.req.header(IDEMPOTENCY_KEY);
+  const asked = await askedBy(c.get("caller"), { key, asked: { action, uuid, options } }, context);
   return started(c, await machineJobs.act(action, uuid, options, asked));
 }
 
