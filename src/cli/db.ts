@@ -190,8 +190,8 @@ const MOVE: Command = {
     const report = await transferStore(config, back ? "back" : "there");
     if (call.printer.json) return call.printer.document(report);
     const { workflows, jobs, claims, passed } = report;
-    const deed = back ? "moved back" : "moved";
-    call.printer.data(`${deed} ${workflows} workflows, ${jobs} jobs, ${claims} claims`);
+    const action = back ? "moved back" : "moved";
+    call.printer.data(`${action} ${workflows} workflows, ${jobs} jobs, ${claims} claims`);
     if (passed > 0) call.printer.note(`${passed} were there already`);
     if (back) {
       call.printer.note(

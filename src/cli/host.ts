@@ -269,8 +269,8 @@ const FORGET: Command = {
   async run(call) {
     const { args, client, printer } = call;
     const host = await namedHost(call, args.operand);
-    const deed = (thing: string) => `forget ${thing} and fail its jobs`;
-    if (!await isSure(call, "host", "forget", deed, host)) return EXIT.failure;
+    const action = (thing: string) => `forget ${thing} and fail its jobs`;
+    if (!await isSure(call, "host", "forget", action, host)) return EXIT.failure;
     const sent = await client.send({ method: "DELETE", path: `${PATH}/${host.uuid}` });
     const answer = readObject(sent.body, "what was given up");
     if (printer.json) return printer.document(answer);

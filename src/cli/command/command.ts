@@ -157,19 +157,19 @@ export const YES_FLAG: Flag = { name: "yes", short: "y", help: "do not ask" };
 /**
  * Asks a person for confirmation, before many things are changed at once. Without a terminal, --yes
  * is required.
- * @param deed the action, such as `cancel 12 jobs`
+ * @param action such as `cancel 12 jobs`
  * @throws {AgentError} `invalid_argument` when nobody can be asked
  */
 export async function confirmed(
   { args, terminal, printer }: Invocation,
-  deed: string,
+  action: string,
 ): Promise<boolean> {
   // Nothing changes where the call is only printed.
   if (args.has(YES_FLAG.name) || args.has("curl")) return true;
   if (!terminal.inIsTerminal || !terminal.errIsTerminal) {
-    throw cannot(`${deed}: there is no terminal to ask on, expected --yes`);
+    throw cannot(`${action}: there is no terminal to ask on, expected --yes`);
   }
-  printer.ask(`${deed[0]?.toUpperCase()}${deed.slice(1)}? [y/N] `);
+  printer.ask(`${action[0]?.toUpperCase()}${action.slice(1)}? [y/N] `);
   const answer = (await terminal.readLine()).trim().toLowerCase();
   const isAgreed = answer === "y" || answer === "yes";
   if (!isAgreed) printer.note("nothing changed");

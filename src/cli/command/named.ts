@@ -252,14 +252,14 @@ function counted(count: number, one: string, many: string): string {
 
 /**
  * Before something irreversible, prints what a name or a part of a uuid refers to.
- * @param deed such as `cancel`
+ * @param action such as `cancel`
  * @returns whether it was named by so few characters that confirmation is needed
  * @throws {AgentError} `invalid_argument` for so few characters with --yes
  */
 export function announceNamed(
   { args, printer }: Invocation,
   kind: NounOfThings,
-  deed: string,
+  action: string,
   { uuid, word, about, shortened }: NamedThing,
 ): boolean {
   if (about === undefined) return false;
@@ -270,36 +270,36 @@ export function announceNamed(
   }
   if (!args.has(YES_FLAG.name)) return true;
   throw cannot(
-    `${deed} ${what} by ${JSON.stringify(word)} with --yes, expected ${SURE_CHARS_MIN} ` +
+    `${action} ${what} by ${JSON.stringify(word)} with --yes, expected ${SURE_CHARS_MIN} ` +
       "characters of its uuid or more",
   );
 }
 
 /**
  * Whether to do something irreversible to what was named, which it asks unless --yes is given.
- * @param deedTo the question about it, such as `machine 0f5c… (web-1)`
+ * @param actionOn the question about it, such as `machine 0f5c… (web-1)`
  * @throws {AgentError} as announceNamed(), and as confirmed()
  */
 export async function isSure(
   call: Invocation,
   kind: NounOfThings,
   verb: string,
-  deedTo: (thing: string) => string,
+  actionOn: (thing: string) => string,
   named: NamedThing,
 ): Promise<boolean> {
   if (call.args.has("curl")) return true;
   announceNamed(call, kind, verb, named);
   const about = named.about === undefined ? "" : ` (${named.about})`;
-  return await confirmed(call, deedTo(`${kind} ${named.uuid}${about}`));
+  return await confirmed(call, actionOn(`${kind} ${named.uuid}${about}`));
 }
 
 /** Whether to cancel or delete what was named. @throws {AgentError} as announceNamed() */
 export async function isMeant(
   call: Invocation,
   kind: NounOfThings,
-  deed: string,
+  action: string,
   thing: NamedThing,
 ): Promise<boolean> {
-  if (call.args.has("curl") || !announceNamed(call, kind, deed, thing)) return true;
-  return await confirmed(call, `${deed} ${kind} ${thing.uuid} (${thing.about})`);
+  if (call.args.has("curl") || !announceNamed(call, kind, action, thing)) return true;
+  return await confirmed(call, `${action} ${kind} ${thing.uuid} (${thing.about})`);
 }

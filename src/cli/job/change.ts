@@ -81,9 +81,9 @@ async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCod
   checkExecution(filter, change);
   if (client.prints(batchCall(change, filter, limit))) return EXIT.ok;
   if (!args.has(YES_FLAG.name)) {
-    const deed = await deedText(call, change, filter, limit);
-    if (deed === undefined) return await show(call, change, filter, NOTHING);
-    if (!await confirmed(call, deed)) return EXIT.failure;
+    const action = await actionText(call, change, filter, limit);
+    if (action === undefined) return await show(call, change, filter, NOTHING);
+    if (!await confirmed(call, action)) return EXIT.failure;
   }
   // A job created in one round may end and match in the next, so only older jobs are selected.
   const until = filter.until ?? new Date(terminal.nowMs()).toISOString();
@@ -146,7 +146,7 @@ function checkExecution({ execution }: JobSelection, { verb, touches }: JobsChan
 }
 
 /** `cancel 12 jobs with execution "queued"`, or undefined when there are none. */
-async function deedText(
+async function actionText(
   { client }: Invocation,
   change: JobsChange,
   filter: JobSelection,

@@ -53,10 +53,10 @@ export const FILTER_FLAGS: readonly Flag[] = [
 
 /**
  * The filter of a command line.
- * @param deed what will be done to the jobs, such as `cancel`; not given if they are only shown
+ * @param action what will be done to the jobs, such as `cancel`; not given if they are only shown
  * @throws {AgentError} `invalid_argument`
  */
-export async function filterOf(call: Invocation, deed?: string): Promise<JobSelection> {
+export async function filterOf(call: Invocation, action?: string): Promise<JobSelection> {
   const { args, terminal } = call;
   if (args.has("failed") && args.has("execution")) {
     throw usageError("--failed and --execution are both given, expected one of them");
@@ -76,7 +76,7 @@ export async function filterOf(call: Invocation, deed?: string): Promise<JobSele
   );
   return {
     ...(execution === undefined ? {} : { execution }),
-    ...(workflow === undefined ? {} : await workflowFilter(call, workflow, deed)),
+    ...(workflow === undefined ? {} : await workflowFilter(call, workflow, action)),
     ...(target === undefined ? {} : { target }),
     ...(host === undefined ? {} : { host }),
     ...(since === undefined ? {} : { since }),
@@ -89,13 +89,13 @@ export async function filterOf(call: Invocation, deed?: string): Promise<JobSele
 async function workflowFilter(
   call: Invocation,
   word: string,
-  deed: string | undefined,
+  action: string | undefined,
 ): Promise<JobSelection> {
   const folded = word.toLowerCase();
   if (isUuid(folded)) return { workflow_uuid: folded };
   const begun = await workflowBegun(call, word);
   if (begun === undefined) return { name: word };
-  if (deed !== undefined) announceNamed(call, "workflow", `${deed} jobs of`, begun);
+  if (action !== undefined) announceNamed(call, "workflow", `${action} jobs of`, begun);
   return { workflow_uuid: begun.uuid };
 }
 

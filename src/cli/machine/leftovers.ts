@@ -70,8 +70,8 @@ async function drop(call: Invocation, word: string): Promise<CommandEnd> {
   const { client, printer } = call;
   const leftover = await leftoverNamed(call, word, leftoverPath(call));
   const { uuid } = leftover;
-  const deed = (thing: string) => `drop ${thing}, which stays on its host`;
-  if (!await isSure(call, "leftover", "drop", deed, leftover)) return EXIT.failure;
+  const action = (thing: string) => `drop ${thing}, which stays on its host`;
+  if (!await isSure(call, "leftover", "drop", action, leftover)) return EXIT.failure;
   const sent = await client.send({ method: "DELETE", path: leftoverPath(call, uuid) });
   const answer = readObject(sent.body, "what was dropped");
   if (printer.json) printer.document(answer);

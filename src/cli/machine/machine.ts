@@ -42,7 +42,7 @@ interface Action {
   /** Printed once it is done. */
   readonly done: string;
   /** What to confirm first of the named machine; not given if no confirmation is needed. */
-  readonly deed?: (machine: string) => string;
+  readonly question?: (machine: string) => string;
 }
 
 const FORCE: Flag = { name: "force", help: "at once, without asking the guest" };
@@ -70,7 +70,10 @@ async function act(call: Invocation, action: Action): Promise<ExitCode> {
   const { args, client, printer } = call;
   const machine = await machineNamed(call, args.operand);
   const { uuid } = machine;
-  if (action.deed !== undefined && !await isSure(call, "machine", "delete", action.deed, machine)) {
+  if (
+    action.question !== undefined &&
+    !await isSure(call, "machine", "delete", action.question, machine)
+  ) {
     return EXIT.failure;
   }
   const sent = await client.send(action.request(call, `/agent/v1/machines/${uuid}`));
@@ -189,7 +192,7 @@ const DELETE = actionCommand({
   flags: [YES_FLAG],
   request: (_, path) => ({ method: "DELETE", path }),
   done: "deleted",
-  deed: (machine) => `delete ${machine} with everything on its disks`,
+  question: (machine) => `delete ${machine} with everything on its disks`,
 });
 
 /** Flags of `machine list` with the names of query keys. */

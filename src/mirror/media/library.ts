@@ -212,7 +212,7 @@ function operators(name: string, folder: string): AgentError {
 async function requireUnused(
   { files }: LibraryDependencies,
   path: string,
-  deed: string,
+  action: string,
 ): Promise<void> {
   const real = await realPath(path) ?? path;
   const readers = files.readers(real);
@@ -220,12 +220,16 @@ async function requireUnused(
   const jobs = [...new Set([...readers, ...known?.used_by ?? []])];
   if (jobs.length === 0) return;
   const how = known === undefined ? "read" : "used";
-  throw neededBy(jobs, `Cannot ${deed}: it is ${how}`);
+  throw neededBy(jobs, `Cannot ${action}: it is ${how}`);
 }
 
 /** Drops the record of a file before it is removed. @throws {AgentError} `conflict` while it is used */
-async function forgetRecord(deps: LibraryDependencies, path: string, deed: string): Promise<void> {
-  await requireUnused(deps, path, deed);
+async function forgetRecord(
+  deps: LibraryDependencies,
+  path: string,
+  action: string,
+): Promise<void> {
+  await requireUnused(deps, path, action);
   await deps.files.gone(await realPath(path) ?? path);
 }
 

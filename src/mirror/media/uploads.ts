@@ -178,9 +178,9 @@ export function openUploads(given: UploadsDependencies): Uploads {
 }
 
 /** @throws {AgentError} `conflict` while another request has the name */
-function requireNotTaken(writing: ReadonlySet<string>, name: string, deed: string): void {
+function requireNotTaken(writing: ReadonlySet<string>, name: string, action: string): void {
   if (!writing.has(name)) return;
-  throw new AgentError("conflict", `Cannot ${deed}: another request is writing it`, {
+  throw new AgentError("conflict", `Cannot ${action}: another request is writing it`, {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   });
 }
