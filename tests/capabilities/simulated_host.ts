@@ -15,7 +15,6 @@ import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
 import type { Timers } from "../../src/runtime/timers.ts";
 import type { waitOrAbort } from "../../src/runtime/wait.ts";
-import { randomPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { readDatasets } from "../../src/simulator/pool.ts";
 import { outcomeOf } from "../../src/simulator/simulate.ts";
@@ -129,7 +128,7 @@ async function openHost(
   const iso = join(mediaDir, "install.iso");
   await Deno.writeFile(iso, isoBytes(ISO_BYTES));
   const transport = simulatedTransport({ self, stateDir });
-  const vmadm = openVmadm(transport, {}, randomPassword, wait);
+  const vmadm = openVmadm(transport, {}, wait);
   const mirror = openMirror({
     store: store.index,
     media: store.media,

@@ -4,7 +4,6 @@ import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { waitOrAbort } from "../../src/runtime/wait.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import { randomPassword } from "../../src/host/vmadm/vnc_password.ts";
 import { type FakeVmadm, NOT_THERE, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID } from "./recording.ts";
 import { refused } from "./refused.ts";
@@ -25,7 +24,7 @@ async function withClock(
       waitsMs.push(ms);
       await waitOrAbort("Cannot wait", 0, signal);
     };
-    await test(openVmadm(fake.transport, {}, randomPassword, wait), fake, waitsMs);
+    await test(openVmadm(fake.transport, {}, wait), fake, waitsMs);
   });
 }
 

@@ -1,51 +1,66 @@
 // Passwords of consoles: made on the way to vmadm, read back from it, and shown nowhere else.
 
-import { assert, assertEquals, assertFalse, assertMatch, assertNotEquals } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertFalse,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { randomPassword, withPassword } from "../../src/host/vmadm/vnc_password.ts";
-import { prints, THERE, withFakeVmadm } from "./fake_vmadm.ts";
+import { randomPassword, withPassword } from "../../src/host/vmadm/vnc.ts";
+import { type FakeVmadm, prints, THERE, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 import { refused } from "./refused.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
 const PAYLOAD = { uuid: UUID, brand: "kvm", ram: 256 };
-const SECRET = "s3cretXY";
+const PASSWORD = /^[A-HJ-NP-Za-km-z2-9]{8}$/;
+
+/** The password in the last payload. */
+async function givenTo({ input }: FakeVmadm): Promise<string> {
+  return (await input() as { vnc_password: string }).vnc_password;
+}
 
 Deno.test("a random password has eight characters that cannot be mistaken, and no two are equal", () => {
   const made = new Set(Array.from({ length: 2000 }, randomPassword));
   assertEquals(made.size, 2000);
-  for (const password of made) assertMatch(password, /^[A-HJ-NP-Za-km-z2-9]{8}$/);
+  for (const password of made) assertMatch(password, PASSWORD);
   const letters = new Set([...made].join(""));
   assertEquals(letters.size, 57);
 });
 
 Deno.test("true generates a password, and false leaves none", () => {
-  const make = () => SECRET;
-  assertEquals(withPassword({ ...PAYLOAD, vnc_password: true }, make).vnc_password, SECRET);
-  assertFalse("vnc_password" in withPassword({ ...PAYLOAD, vnc_password: false }, make));
-  assertFalse("vnc_password" in withPassword(PAYLOAD, make));
+  const { vnc_password } = withPassword({ ...PAYLOAD, vnc_password: true });
+  assertMatch(String(vnc_password), PASSWORD);
+  assertFalse("vnc_password" in withPassword({ ...PAYLOAD, vnc_password: false }));
+  assertFalse("vnc_password" in withPassword(PAYLOAD));
 });
 
 Deno.test("vmadm gets the password, and none of its errors shows it", async () => {
   await withFakeVmadm(async (fake) => {
-    const vmadm = openVmadm(fake.transport, {}, () => SECRET);
+    const vmadm = openVmadm(fake.transport);
     await fake.answer("lookup", THERE);
     await fake.answer("create", `echo "Successfully created VM ${UUID}" >&2`);
     await vmadm.create({ ...PAYLOAD, vnc_password: true });
-    assertEquals(await fake.input(), { ...PAYLOAD, vnc_password: SECRET });
+    assertMatch(await givenTo(fake), PASSWORD);
+    assertEquals(await fake.input(), { ...PAYLOAD, vnc_password: await givenTo(fake) });
     await vmadm.create({ ...PAYLOAD, vnc_password: false });
     assertEquals(await fake.input(), PAYLOAD);
 
-    await fake.answer("create", `echo 'bad: {"vnc_password":"${SECRET}"} ${SECRET}' >&2; exit 1`);
+    const alone = `sed 's/.*"vnc_password": *"\\([^"]*\\)".*/\\1/' "$dir/input"`;
+    await fake.answer("create", `{ echo bad:; cat "$dir/input"; ${alone}; } >&2; exit 1`);
     const failure = await vmadm.create({ ...PAYLOAD, vnc_password: true }).catch((e) => e);
     assert(failure instanceof AgentError);
-    assertFalse(failure.message.includes(SECRET), failure.message);
+    assertStringIncludes(failure.message, "bad:");
+    assertFalse(failure.message.includes(await givenTo(fake)), failure.message);
 
     await fake.answer("validate", `echo "VALID 'create' payload for kvm brand VMs." >&2`);
     await vmadm.validateCreate({ ...PAYLOAD, vnc_password: true });
-    assertEquals(await fake.input(), { ...PAYLOAD, vnc_password: SECRET });
+    assertMatch(await givenTo(fake), PASSWORD);
   });
 });
 

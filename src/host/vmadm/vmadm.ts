@@ -12,8 +12,13 @@ import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords, endOfLog } from "./power.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
 import type { Transport } from "../transport.ts";
-import { connectVnc, type VncAddress, type VncConnection, type VncConsole } from "./vnc.ts";
-import { type NewPassword, randomPassword, withPassword } from "./vnc_password.ts";
+import {
+  connectVnc,
+  type VncAddress,
+  type VncConnection,
+  type VncConsole,
+  withPassword,
+} from "./vnc.ts";
 import * as operation from "./operations.ts";
 import { destroyOrphans, list, lookUp, type MachineListOptions } from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
@@ -106,13 +111,11 @@ export interface Vmadm {
 /**
  * Opens the vmadm of a host.
  * @param deadlinesMs overrides VMADM_DEADLINES_MS
- * @param newPassword generates the passwords of consoles
  * @param wait waits between two checks of a machine
  */
 export function openVmadm(
   transport: Transport,
   deadlinesMs: Partial<VmadmDeadlines> = {},
-  newPassword: NewPassword = randomPassword,
   wait: VmadmHost["wait"] = waitOrAbort,
 ): Vmadm {
   const host = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs }, wait };
@@ -129,9 +132,9 @@ export function openVmadm(
   );
   return {
     validateCreate: (payload, o = {}) =>
-      operation.validateCreate(host, withPassword(payload, newPassword), o.signal),
+      operation.validateCreate(host, withPassword(payload), o.signal),
     create: async (given, o = {}) => {
-      const payload = withPassword(given, newPassword);
+      const payload = withPassword(given);
       const uuid = parseUuid<MachineUuid>(payload.uuid, "machine.uuid");
       return { uuid, state: await creating.create(uuid, payload, o) };
     },

@@ -1,10 +1,11 @@
-// The VNC console of a machine: its address and a connection to it. vmadm's relay accepts
+// The VNC console of a machine: its address, a connection to it, and its password. vmadm's relay accepts
 // connections before qemu answers behind it, so only a server that has sent its banner counts as a console.
 
 import { writeAll } from "../../domain/bytes.ts";
 import { abortedError, AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
+import type { JsonObject } from "../../domain/json.ts";
 import { SYSTEM_TIMERS, type Timers } from "../../runtime/timers.ts";
 import { waitOrAbort } from "../../runtime/wait.ts";
 import type { Transport } from "../transport.ts";
@@ -260,4 +261,38 @@ async function silenceOf(
   } catch (error) {
     return messageOf(error);
   }
+}
+
+/** VNC authentication uses no more characters, and vmadm refuses more. */
+const PASSWORD_CHARS = 8;
+/** Letters and digits that cannot be mistaken for each other. */
+const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
+
+/**
+ * A random password. It is generated on the way to vmadm, so that no request, job or log ever contains one; a caller that
+ * may see it reads it back from vmadm.
+ * @see RFC 6143, 7.2.2
+ */
+export function randomPassword(): string {
+  let password = "";
+  // Bytes beyond the last multiple of the alphabet's length would favor its first letters.
+  const limit = 256 - 256 % ALPHABET.length;
+  while (password.length < PASSWORD_CHARS) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(PASSWORD_CHARS * 2))) {
+      if (byte < limit && password.length < PASSWORD_CHARS) {
+        password += ALPHABET[byte % ALPHABET.length];
+      }
+    }
+  }
+  return password;
+}
+
+/**
+ * The payload for vmadm: `vnc_password` true becomes a password, false none. A string, which only the agent's
+ * own code can set, is kept.
+ */
+export function withPassword(payload: JsonObject): JsonObject {
+  const { vnc_password, ...rest } = payload;
+  if (vnc_password === true) return { ...rest, vnc_password: randomPassword() };
+  return vnc_password === undefined || vnc_password === false ? rest : payload;
 }
