@@ -37,7 +37,8 @@ import {
 } from "./operation.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
-import { CANCELED_JOBS, PRUNED_JOBS, REFUSED_JOB, RETRIED_JOBS } from "../routes/jobs/bulk.ts";
+import { CANCELED_JOBS, REFUSED_JOB, RETRIED_JOBS } from "../routes/jobs/bulk.ts";
+import { PRUNED_JOBS } from "../routes/jobs/prune.ts";
 
 const JOB = shapeRef("Job", JOB_SHAPE);
 const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];

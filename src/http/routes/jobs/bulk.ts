@@ -1,6 +1,5 @@
 // POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed alone, so a
-// refusal does not affect the others. POST /agent/v1/jobs/prune removes finished jobs by age now, as the agent itself
-// does by the setting `keep_finished`.
+// refusal does not affect the others.
 
 import {
   COUNT,
@@ -21,7 +20,6 @@ import { HOST_STATES } from "../../../domain/host.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import { mapLimited } from "../../../runtime/run.ts";
 import { pause } from "../../../runtime/wait.ts";
-import { INFO_BATCH } from "../../../store/limits.ts";
 import type { JobFilter, JobKey } from "../../../store/job_store.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { errorWords } from "../../answer/error_response.ts";
@@ -42,7 +40,6 @@ import {
 } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import { executionIn, JOB_FILTER_FIELDS, paramFilter, withHost } from "./filter.ts";
-import { DAY_SECONDS, MS_PER_SECOND } from "../../../domain/instant.ts";
 
 type BulkContext =
   & Pick<ServedAgent, "closing">
@@ -276,53 +273,4 @@ async function selectJobs(
     } while (page.length === JOBS_AT_A_TIME);
   }
   return { uuids: [...found], more: false };
-}
-
-const PRUNED_OF_A_CALL_MAX = 1000;
-/** A hundred years, the most that the agent's calendar holds, in seconds. */
-const AGE_SECONDS_MAX = 100 * 365 * DAY_SECONDS;
-/** Jobs removed in one write; small, so that no other write waits for long. */
-const BATCH = 100;
-
-/** The body of a prune. */
-export const pruneRequest = object({
-  older_than_seconds: about(
-    "Jobs that ended at least this many seconds ago.",
-    integer(0, AGE_SECONDS_MAX),
-  ),
-}, { required: ["older_than_seconds"] });
-
-/** The answer of `POST /agent/v1/jobs/prune`; call it again while `more` is true. */
-export const PRUNED_JOBS = whole("What was removed.", {
-  removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
-  more: { ...FLAG, description: "Whether there are more such jobs than one call removes." },
-});
-
-type PruneContext = Pick<ServedAgent, "store" | "limits" | "log">;
-
-/** Removal of finished jobs on request. */
-export function jobPruneRoutes(context: PruneContext): Hono<HttpEnv> {
-  const app = new Hono<HttpEnv>();
-  app.post("/agent/v1/jobs/prune", (c) => pruneJobs(c, context));
-  return app;
-}
-
-async function pruneJobs(
-  c: Context<HttpEnv>,
-  { store, limits, log }: PruneContext,
-): Promise<Response> {
-  const body = await readJson(c, smallBody(limits));
-  const { older_than_seconds } = parse(pruneRequest, body, "", "request to remove jobs");
-  const age_ms = older_than_seconds * MS_PER_SECOND;
-  const retention = { age_ms, finished_max: Number.MAX_SAFE_INTEGER, limit: BATCH };
-  let removed = 0;
-  let batch = BATCH;
-  while (batch === BATCH && removed < PRUNED_OF_A_CALL_MAX) {
-    batch = await store.jobs.prune(retention);
-    removed += batch;
-    await store.jobs.pruneInfo(INFO_BATCH);
-  }
-  log.info("finished jobs removed", { jobs: removed, request_id: c.get("request_id") });
-  const answer: ShapeOf<typeof PRUNED_JOBS> = { removed, more: batch === BATCH };
-  return c.json(answer);
 }
