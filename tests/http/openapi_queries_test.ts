@@ -12,7 +12,8 @@ import { readQuery } from "../../src/http/request/query.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/index/images.ts";
 import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events/events.ts";
 import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
-import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.ts";
+import { JOB_QUERY_FIELDS } from "../../src/http/routes/jobs/jobs.ts";
+import { WAIT_FIELDS } from "../../src/http/routes/jobs/wait.ts";
 import {
   COUNT_QUERY_FIELDS,
   LOG_QUERY_FIELDS,

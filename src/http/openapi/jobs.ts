@@ -4,7 +4,8 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { JOB as JOB_SHAPE } from "../../domain/job/wire.ts";
 import { paramFilter } from "../routes/jobs/filter.ts";
-import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../routes/jobs/jobs.ts";
+import { JOB_QUERY_FIELDS } from "../routes/jobs/jobs.ts";
+import { WAIT_FIELDS } from "../routes/jobs/wait.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./errors.ts";
 import {
   CANCELED_JOB,

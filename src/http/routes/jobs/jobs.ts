@@ -3,8 +3,7 @@
 
 import { type Context, Hono } from "hono";
 import { openFindings, refuseFindings } from "../../../domain/description/description.ts";
-import { about, integer } from "../../../domain/description/value.ts";
-import { AgentError, undefinedWhileAway } from "../../../domain/error.ts";
+import { about } from "../../../domain/description/value.ts";
 import { nearName } from "../../../domain/near_word.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import {
@@ -13,7 +12,7 @@ import {
   resumeOf,
   resumeRequest,
 } from "../../../domain/job/request.ts";
-import { carriedOut, jobNotFound, orderJob } from "../../../store/job_orders.ts";
+import { carriedOut, orderJob } from "../../../store/job_orders.ts";
 import { PARAM_LOOKED_AT_MAX } from "../../../store/limits.ts";
 import type { JobFilter, JobOrder } from "../../../store/job_store.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
@@ -21,12 +20,11 @@ import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED } from "../../../domain/job/idempotency.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
 import { readJson, smallBody, wholeBody } from "../../request/body.ts";
-import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
+import { type Page, PAGE_FIELDS, readTexts, textsOf } from "../../request/query.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, answerNames, shownTo } from "../../answer/text_answer.ts";
 import { askedBy, seesSecrets, showingTo } from "../../caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
-import type { Store } from "../../../store/store.ts";
 import {
   anyExecution,
   isParamKey,
@@ -37,9 +35,7 @@ import {
   withHost,
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
-import { whileOpen } from "../../../runtime/run.ts";
-import { within } from "../../../runtime/wait.ts";
-import { type Execution, isFinal } from "../../../domain/job/state.ts";
+import { openJobWait } from "./wait.ts";
 import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";
 
 type JobsContext = Pick<
@@ -220,82 +216,4 @@ function jobPages(
     if (listed.place !== undefined) place = { before: listed.place };
     return { ...listed, last: listed.last || left === 0 };
   };
-}
-
-const TIMEOUT_SECONDS = 30;
-const TIMEOUT_SECONDS_MAX = 60;
-/** The query of the wait. */
-export const WAIT_FIELDS = {
-  timeout: about(
-    "Maximum number of seconds to wait.",
-    integer(0, TIMEOUT_SECONDS_MAX),
-    { default: TIMEOUT_SECONDS },
-  ),
-};
-/** The row is read again after this time even without a hint, since hints may be lost. Milliseconds. */
-const LOOK_MS_MAX = 1_000;
-
-/**
- * Makes the handler of GET /jobs/:job_uuid/wait, which counts the waiting requests. It answers with
- * the job once it is finished or waiting, or when the time is up, so that clients need not poll.
- */
-function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Response> {
-  let waiting = 0;
-  return async (c) => {
-    const uuid = jobUuidOf(c);
-    const { timeout = TIMEOUT_SECONDS } = readQuery(c.req.url, WAIT_FIELDS);
-    if (waiting >= context.limits.waitsMax) {
-      const message = `Cannot wait for job ${uuid}: ${waiting} requests are waiting, the maximum`;
-      throw new AgentError("overloaded", message);
-    }
-    // From here on the request counts as waiting, not as active.
-    c.get("release")();
-    waiting += 1;
-    try {
-      const deadlineMs = performance.now() + timeout * 1000;
-      await settled(c, context, uuid, deadlineMs);
-      const showing = showingTo(c.get("caller"), context);
-      return await answerJob(c, { text: await jobText(uuid, showing, context), showing }, context);
-    } finally {
-      waiting -= 1;
-    }
-  };
-}
-
-/**
- * Waits until the job is finished or waiting, or the time is up; also while the database is away.
- * @throws {AgentError} `not_found`
- */
-async function settled(
-  c: Context<HttpEnv>,
-  { store, closing, changes }: JobsContext,
-  uuid: JobUuid,
-  deadlineMs: number,
-): Promise<void> {
-  // Listens before the first read of the row, so that no change is missed.
-  await whileOpen(changes.listen(uuid), async (listener) => {
-    let gone: AbortSignal | undefined;
-    for (;;) {
-      const execution = await executionIn(deadlineMs - performance.now(), uuid, store);
-      if (execution === undefined) throw jobNotFound(uuid);
-      const leftMs = deadlineMs - performance.now();
-      // Ends when the job is done, the time is up, or the caller or the agent leaves.
-      const isSettled = execution !== "unread" && (isFinal(execution) || execution === "waiting");
-      if (isSettled || leftMs <= 0) return;
-      gone ??= AbortSignal.any([c.req.raw.signal, closing]);
-      if (gone.aborted) return;
-      await listener.wait(Math.min(LOOK_MS_MAX, leftMs), gone);
-    }
-  });
-}
-
-/** The execution of a job; `unread` when the read takes too long, or the database is away. */
-async function executionIn(
-  ms: number,
-  uuid: JobUuid,
-  { jobs }: Pick<Store, "jobs">,
-): Promise<Execution | "unread" | undefined> {
-  let read: Execution | "unread" | undefined = "unread";
-  await within(ms, undefinedWhileAway(jobs.execution(uuid).then((execution) => read = execution)));
-  return read;
 }
