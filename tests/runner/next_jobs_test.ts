@@ -116,7 +116,7 @@ fleetTest(
   },
 );
 
-Deno.test("with a store of one host every claim reads the queue again the queue again", async () => {
+Deno.test("with a store of one host every claim reads the queue again", async () => {
   const store = await openClockedStore();
   for (const number of [1, 2]) await create(store, jobOf(number));
   const next = new NextJobs({ store, life: lifeOf(RUNNER), monotonicMs: () => 0 });
