@@ -44,9 +44,9 @@ Deno.test("every error says first what could not be done", () => {
   assertEquals(faulty(({ text }) => text.startsWith("Cannot "), isWhole), []);
 });
 
-Deno.test("every error says after a colon what was found", () => {
+Deno.test("every error says what was found after a colon, or what was expected", () => {
   const unsaid = faulty(
-    ({ text }) => /: |…$/.test(text),
+    ({ text }) => /: |…$|…, expected /.test(text),
     (one) => isWhole(one) && one.code !== "internal",
   );
   assertEquals(unsaid, []);
