@@ -20,16 +20,22 @@ const JOBS_READ = 16;
 /**
  * Jobs of every workflow, newest first, back to the one that made the machine. Jobs before its last
  * deletion belong to an earlier machine, and are left out.
+ * @param newest the machine's newest jobs, as holderOf() read them
  */
-export async function jobsOf(target: string, { jobs: store }: JobsOnly): Promise<Job[]> {
+export async function jobsOf(
+  target: string,
+  newest: readonly Job[],
+  { jobs: store }: JobsOnly,
+): Promise<readonly Job[]> {
   const isDeletion = ({ workflow_uuid, execution }: Job) =>
     workflow_uuid === ACTION_WORKFLOWS.delete && execution === "succeeded";
-  for (let limit = JOBS_READ;; limit = Math.min(limit * 8, HISTORY_LOOKED_AT_MAX)) {
-    const jobs = await store.ofTarget(target, limit);
+  let jobs = newest;
+  for (let limit = JOBS_READ;; jobs = await store.ofTarget(target, limit)) {
     const end = jobs.findIndex(isDeletion);
     if (end >= 0) return jobs.slice(0, end);
     const enough = jobs.some(isProvisioning);
     if (enough || jobs.length < limit || limit === HISTORY_LOOKED_AT_MAX) return jobs;
+    limit = Math.min(limit * 8, HISTORY_LOOKED_AT_MAX);
   }
 }
 
@@ -124,15 +130,23 @@ export function isProvisioning({ workflow_uuid }: Pick<Job, "workflow_uuid">): b
   return workflow_uuid === PROVISION_MACHINE.uuid;
 }
 
-/** The unfinished job that holds a machine; one that makes the machine comes first. */
-export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Job | undefined> {
+/** Who holds a machine. */
+interface Holding {
+  /** The unfinished job that holds it; one that makes the machine comes first. */
+  readonly holder: Job | undefined;
+  /** The newest jobs of the machine, read after its unfinished ones: they show how a job that ended in between ended. */
+  readonly newest: readonly Job[];
+}
+
+/** Reads which unfinished job holds a machine. */
+export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Holding> {
   // Looked up by execution, since any number of finished jobs may be newer.
   const unfinished = await Promise.all(
     UNFINISHED.map((execution) => jobs.list({ target, execution }, { limit: JOBS_READ })),
   );
   const newest = await jobs.ofTarget(target, JOBS_READ);
   const holding = [...unfinished.flat().map(({ job }) => job), ...newest.filter(isUndoing)];
-  return holding.find(isProvisioning) ?? holding[0];
+  return { holder: holding.find(isProvisioning) ?? holding[0], newest };
 }
 
 /** The error for a machine that another job holds. */

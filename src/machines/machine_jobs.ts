@@ -345,7 +345,7 @@ async function claimForAction(
 ): Promise<JoinOrFree> {
   const target = machineTarget(uuid);
   const params = { uuid, ...options };
-  const holder = await holderOf(target, store);
+  const { holder } = await holderOf(target, store);
   if (holder !== undefined) {
     const same = holder.workflow_uuid === ACTION_WORKFLOWS[action] &&
       canonicalJson(holder.requested_params) === canonicalJson(params);

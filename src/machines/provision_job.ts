@@ -176,12 +176,12 @@ export async function jobToJoin(
   { store, vmadm }: Pick<RequestChecks, "store" | "vmadm">,
 ): Promise<Job | undefined> {
   const target = machineTarget(uuid);
-  const unfinished = await holderOf(target, store);
-  if (unfinished !== undefined) {
-    if (mayJoin(unfinished, params)) return unfinished;
-    throw otherJob(unfinished, target);
+  const { holder, newest } = await holderOf(target, store);
+  if (holder !== undefined) {
+    if (mayJoin(holder, params)) return holder;
+    throw otherJob(holder, target);
   }
-  const made = await jobThatMade(target, store);
+  const made = (await jobsOf(target, newest, store)).find(hasMade);
   const same = made !== undefined && sameRequest(made.requested_params, params);
   if (elsewhere) return same ? made : undefined;
   const machine = await vmadm.get(uuid);
@@ -190,10 +190,9 @@ export async function jobToJoin(
   return undefined;
 }
 
-/** The newest job that made the machine. A later one that failed because the machine exists changes nothing. */
-async function jobThatMade(target: string, store: JobsOnly): Promise<Job | undefined> {
-  const jobs = await jobsOf(target, store);
-  return jobs.find((job) => job.execution === "succeeded" && isProvisioning(job));
+/** Whether the job made its machine. A later one that failed because the machine exists changes nothing. */
+function hasMade(job: Job): boolean {
+  return job.execution === "succeeded" && isProvisioning(job);
 }
 
 /**
@@ -219,7 +218,7 @@ export async function claimMake(
   const request = parseMachineRequest(requestOf(job.params), checks.policy);
   const { uuid } = request;
   const target = targetOf(job, uuid);
-  const holder = uuid && await holderOf(target, checks.store);
+  const holder = uuid && (await holderOf(target, checks.store)).holder;
   if (holder) {
     if (!mayJoin(holder, { ...job.params, uuid })) throw otherJob(holder, target);
     return { kind: "duplicate", job_uuid: holder.uuid };
