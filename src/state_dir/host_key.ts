@@ -59,6 +59,6 @@ async function keyOf(text: string): Promise<HostKey> {
     crypto.subtle.importKey("jwk", key, KEY_ALGORITHM, extractable, ["sign"]);
   // The import does not compare the public part with the private one; other agents would refuse every call.
   const { x: derived } = await crypto.subtle.exportKey("jwk", await imported(true));
-  if (derived !== x) throw new TypeError("its public part belongs to another private part");
+  if (derived !== x) throw new TypeError("the public and the private key do not match");
   return { privateKey: await imported(false), publicKey: x };
 }

@@ -179,7 +179,7 @@ function* fileChunks(content: Content, path: string): Generator<Uint8Array<Array
   if (made !== content.size) {
     throw new AgentError(
       "internal",
-      `Cannot make ISO image: ${path} has ${made} bytes, ${content.size} were announced`,
+      `Cannot make ISO image: ${path} has ${made} bytes, expected ${content.size}`,
     );
   }
   const end = Math.max(SECTOR_BYTES, sectorEnd(made));
