@@ -13,12 +13,11 @@ import {
 import type { TaskEvent } from "../domain/job/state.ts";
 import { NOT_TAKEN } from "../domain/taking.ts";
 import { type JobData, jobData, jobView, type PhaseTime } from "./job_view.ts";
-import type { AttemptRecord } from "../store/run_store.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type Task, taskName } from "../domain/job/workflow.ts";
 import { pause } from "../runtime/wait.ts";
 import type { GuestOwner } from "../sandbox/process.ts";
-import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
+import type { Executor } from "./attempt.ts";
 import type { JobStops } from "./running_job.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
@@ -86,13 +85,7 @@ type TaskEnd =
 export interface AttemptDeps {
   /** The workflow of the job, which owns the guests that run it. */
   readonly owner: GuestOwner;
-  /** Runs one body or fallback in a guest. @param attempt number of the attempt, as in the job's log */
-  readonly run: (run: TaskRun, attempt: number, signal: AbortSignal) => Promise<TaskOutcome>;
-  /**
-   * Records a failed attempt that will be repeated, with the job's data after it.
-   * @returns whether this runner still holds the job
-   */
-  readonly failed: (attempt: AttemptRecord["attempt"], data: JobData) => Promise<boolean>;
+  readonly executor: Executor;
   readonly now: Now;
   readonly time: PhaseTime;
   /** Whether `retry` also counts the first execution. */
@@ -124,8 +117,9 @@ export async function runAttempts(
 ): Promise<Attempts> {
   const executionsMax = Math.max((task.retry ?? 0) + (deps.retryCountsFirst ? 0 : 1), 1);
   let data = before;
+  let { failures } = job;
   // If the setting `compat` has changed, more attempts may have failed than are allowed now.
-  let attempts = Math.min(job.failures, executionsMax - 1);
+  let attempts = Math.min(failures, executionsMax - 1);
   const ends = (end: TaskEnd, failed: readonly FailedAttempt[] = []) =>
     ({ end, data, attempts, failed }) as const;
   const delayMs = (task.retry_delay ?? 0) * 1000;
@@ -141,8 +135,10 @@ export async function runAttempts(
       const failed = { ...ends(one.end, failuresOf(one)), end: one.end };
       return await runFallback(job, task, failed, deps);
     }
-    const owned = await deps.failed({ ...one.attempt, wait_seconds: delayMs / 1000 }, data);
+    const attempt = { ...one.attempt, wait_seconds: delayMs / 1000 };
+    const owned = await deps.executor.recordFailed(job, { ...data, attempt, failures });
     if (!owned) return ends({ kind: "aborted" });
+    failures += 1;
     waited = await waitForAttempt(delayMs, deps);
   }
 }
@@ -247,14 +243,14 @@ async function runOnce(
     taskName: taskName(task),
     timeoutMs: Math.min(ownMs, leftMs),
   };
-  let outcome = await deps.run(run, attempt, deps.signal);
+  let outcome = await deps.executor.run(job, run, attempt, deps.signal);
   while (outcome.kind === "not_started") {
     // Waiting for a guest that did not start does not use the workflow's time.
     time.leaveOut(leftMs - time.leftMs());
     if (kind === "body") break;
     // A later claim would run the body again, so a fallback waits for its guest here.
     await pause(NOT_STARTED_WAIT_MS, deps.signal);
-    outcome = await deps.run(run, attempt, deps.signal);
+    outcome = await deps.executor.run(job, run, attempt, deps.signal);
   }
   switch (outcome.kind) {
     case "success":

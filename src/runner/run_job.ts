@@ -2,7 +2,6 @@
 // runner.ts claims jobs.
 
 import type { JobUuid } from "../domain/id.ts";
-import { AgentError } from "../domain/error.ts";
 import { notBefore } from "../domain/instant.ts";
 import {
   errorLine,
@@ -17,8 +16,8 @@ import {
 } from "../domain/job/job.ts";
 import { afterTask, heldIn, isHeld, type Move, type TaskEvent } from "../domain/job/state.ts";
 import { type Task, taskName } from "../domain/job/workflow.ts";
-import type { AttemptRecord, Hold, TaskRecord } from "../store/run_store.ts";
-import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
+import type { Hold, TaskRecord } from "../store/run_store.ts";
+import { Executor, holdOf } from "./attempt.ts";
 import { type JobData, JobMemory, PhaseTime } from "./job_view.ts";
 import {
   type AttemptDeps,
@@ -28,7 +27,7 @@ import {
   runAttempts,
   runFallback,
 } from "./next_step.ts";
-import { StoreCalls } from "./store_calls.ts";
+import type { StoreCalls } from "./store_calls.ts";
 import { successorOf } from "./successor.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type ClaimUnderWay, type JobDeps, JobStops, type RunningJob } from "./running_job.ts";
@@ -64,9 +63,9 @@ class JobRun {
   readonly #deps: JobDeps;
   readonly #stops: JobStops;
   readonly #memory: JobMemory;
-  readonly #calls: StoreCalls;
   readonly #time: PhaseTime;
-  #claim: ClaimUnderWay | undefined;
+  readonly #executor: Executor;
+  readonly #calls: StoreCalls;
 
   constructor(job: Job, deps: JobDeps, stops: JobStops, claim: ClaimUnderWay | undefined) {
     this.#job = job;
@@ -74,17 +73,16 @@ class JobRun {
     this.#deps = deps;
     this.#stops = stops;
     this.#memory = new JobMemory(deps.budget);
-    this.#calls = new StoreCalls(job.uuid, stops.shutdown, deps.log, () => this.#claimed());
-    this.#claim = claim;
-    void claim?.stands.then((stands) => this.#claim = stands ? undefined : claim);
     this.#time = new PhaseTime(job, deps.monotonicMs);
+    this.#executor = new Executor(job, deps, stops.shutdown, this.#time, claim);
+    this.#calls = this.#executor.calls;
   }
 
   /** Runs the job. Each iteration records the end of a task or of the job, so the number of tasks bounds the loop. */
   async run(): Promise<void> {
     try {
       // A task that was interrupted may be what kills the agent, so each of its starts must be durable before it runs.
-      if (this.#job.starts > 1) await this.#claimed();
+      if (this.#job.starts > 1) await this.#executor.claimed();
       for (;;) {
         if (this.#stops.lost.stopped) return;
         if (this.#stops.drain.stopped) return void await this.#release();
@@ -126,7 +124,7 @@ class JobRun {
       // Waiting for memory does not use the workflow's time.
       this.#time.leaveOut(monotonicMs() - beganMs);
     }
-    if (!(await this.#claimed())) return "stopped";
+    if (!(await this.#executor.claimed())) return "stopped";
     const job = await this.#calls.read(() => store.jobs.get(this.#job.uuid), "job not read");
     if (this.#stops.shutdown.stopped) return await this.#stopped();
     if (job === undefined || !this.#isStillOurs(job) || job.phase !== this.#job.phase) {
@@ -187,8 +185,7 @@ class JobRun {
     }
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
-      run: (run, attempt, signal) => this.#runInGuest(run, attempt, signal),
-      failed: (attempt, data) => this.#recordAttempt(attempt, data),
+      executor: this.#executor,
       now: this.#deps.now,
       time: this.#time,
       retryCountsFirst: this.#deps.retryCountsFirst,
@@ -200,77 +197,6 @@ class JobRun {
     const failed = { end, attempts, data: this.#data, failed: [] };
     // The fallback has only one start, because it may be what kills the agent.
     return starts > STARTS_MAX + 1 ? failed : await runFallback(this.#job, task, failed, deps);
-  }
-
-  /** Runs one body or fallback in a guest, with the capabilities of the job. They act only under a durable claim. */
-  async #runInGuest(run: TaskRun, attempt: number, signal: AbortSignal): Promise<TaskOutcome> {
-    const { guests, performFor, watch, meters, store, mayAct, monotonicMs } = this.#deps;
-    const { uuid: job_uuid, props } = this.#job;
-    const [free, secrets] = [isFree(props), secretNames(props)];
-    const perform = performFor({
-      job_uuid,
-      attempt,
-      task_name: run.taskName,
-      free,
-      secrets,
-      signal,
-    });
-    const isClaiming = this.#claim !== undefined;
-    const gate = async () => {
-      if (isClaiming) await this.#requireClaim();
-      await mayAct(free);
-    };
-    const beganMs = monotonicMs();
-    const given = {
-      ...run,
-      ...(isClaiming || store.shared ? { mayAct: gate } : {}),
-      ...(free && watch !== undefined ? { watch } : {}),
-    };
-    const outcome = await guests.run(given, perform, signal);
-    // A standstill of the agent may have ended the guest. This waits until the store has reported who holds the jobs:
-    // one that the runner has lost is dropped, and its task has not failed.
-    if (free && outcome.kind === "failure") await mayAct(false);
-    if (outcome.kind !== "not_started") {
-      meters?.tasks[outcome.kind].observe((monotonicMs() - beganMs) / 1000);
-    }
-    perform.close();
-    return outcome;
-  }
-
-  /** Records a failed attempt that will be repeated. @returns whether this runner still holds the job */
-  async #recordAttempt(attempt: AttemptRecord["attempt"], data: JobData): Promise<boolean> {
-    const { store, log } = this.#deps;
-    const { uuid: job_uuid, failures } = this.#job;
-    const record = {
-      ...this.hold(),
-      ...data,
-      attempt,
-      failures,
-      elapsed_ms: this.#time.elapsedMs(),
-    };
-    const write = () => store.jobs.recordAttempt(record);
-    if (await this.#calls.write(write, "failed attempt not written") !== true) return false;
-    this.#job = { ...this.#job, failures: failures + 1 };
-    const { task, attempt: number, error, wait_seconds } = attempt;
-    const fields = { job_uuid, task, attempt: number, wait_seconds, error: this.#lineOf(error) };
-    log.info("attempt failed", fields);
-    return true;
-  }
-
-  /** Waits until a claim that is being written is durable or refused. @returns whether it holds */
-  async #claimed(): Promise<boolean> {
-    const claim = this.#claim;
-    if (claim === undefined) return true;
-    claim.hurry();
-    return await claim.stands;
-  }
-
-  async #requireClaim(): Promise<void> {
-    if (await this.#claimed()) return;
-    throw new AgentError(
-      "aborted",
-      "Cannot run the call of the task: this runner no longer has the job",
-    );
   }
 
   /** The signal that aborts the current task. A cancel must not abort the oncancel chain that it started. */
@@ -294,14 +220,15 @@ class JobRun {
   /** Queues the job again, because no guest started for its task: that is no fault of the job. */
   async #queueAgain(why: string): Promise<"left"> {
     this.#deps.notStarted(this.#job.uuid, why);
-    if (await this.#claimed()) await this.#calls.write(() => this.#release(), "job not released");
+    if (await this.#executor.claimed()) {
+      await this.#calls.write(() => this.#release(), "job not released");
+    }
     return "left";
   }
 
-  /** The claim that every write about the job names. */
+  /** The claim under which the job runs. */
   hold(): Hold {
-    const { uuid, lease, phase } = this.#job;
-    return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease, phase };
+    return holdOf(this.#job, this.#deps.runner_id);
   }
 
   /** Records the end of a task and the job's next state. A full disk delays this write, but loses nothing. */
@@ -347,7 +274,7 @@ class JobRun {
    * stop.
    */
   async #takeUpCancel(): Promise<boolean> {
-    const claimed = await this.#claimed();
+    const claimed = await this.#executor.claimed();
     const { jobs } = this.#deps.store;
     const job = await this.#calls.read(() => jobs.get(this.#job.uuid), "job not read");
     if (job?.execution === "canceled") this.#logEnd(job);
