@@ -167,9 +167,11 @@ class JobRun {
     const { store, newUuid } = this.#deps;
     const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
     const answer = await this.#calls.read(read, "workflow not read");
-    const next = answer && successorOf(this.#job, answer.found?.workflow, newUuid<JobUuid>());
-    if (typeof next !== "string") return next;
-    this.#data = { ...this.#data, props: { ...this.#data.props, next_attempt_refused: next } };
+    if (answer === undefined) return undefined;
+    const next = successorOf(this.#job, answer.found?.workflow, newUuid<JobUuid>());
+    if (next.kind === "made") return next.job;
+    const props = { ...this.#data.props, next_attempt_refused: next.reason };
+    this.#data = { ...this.#data, props };
     return null;
   }
 

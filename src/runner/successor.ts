@@ -12,27 +12,35 @@ const DELAY_MS_MAX = 10 * YEAR_SECONDS * MS_PER_SECOND;
 /** Doublings after which every delay has reached its maximum; the limit also keeps 0 from becoming NaN. */
 const DOUBLINGS_MAX = 40;
 
+/** The job that replaces another one, or why none does. */
+type Successor =
+  | { readonly kind: "made"; readonly job: NewJob }
+  | { readonly kind: "refused"; readonly reason: string };
+
 /**
- * The job that replaces another after `cb('retry')`, from the current version of the workflow; or why there is none.
+ * Makes the job that replaces another after `cb('retry')`, from the current version of the workflow.
  * Workflows for node-workflow may contain any value in these fields; only sensible numbers count.
  */
 export function successorOf(
   job: Job,
   workflow: Workflow | undefined,
   uuid: JobUuid,
-): NewJob | string {
-  if (workflow === undefined) return `workflow ${job.workflow_uuid} was deleted`;
+): Successor {
+  if (workflow === undefined) {
+    return { kind: "refused", reason: `workflow ${job.workflow_uuid} was deleted` };
+  }
   const { num_attempts, secret_params, ordered_by } = job.props;
   const attempt = numberOr(num_attempts, 0);
   if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) {
-    return `attempt ${attempt + 1} was the last that max_attempts allows`;
+    const reason = `attempt ${attempt + 1} was the last that max_attempts allows`;
+    return { kind: "refused", reason };
   }
   const delayMs = Math.min(
     numberOr(workflow.initial_delay, 0) * 2 ** Math.min(attempt, DOUBLINGS_MAX),
     numberOr(workflow.max_delay, DELAY_MS_MAX),
     DELAY_MS_MAX,
   );
-  return {
+  const next: NewJob = {
     uuid,
     workflow,
     delay_ms: delayMs,
@@ -49,6 +57,7 @@ export function successorOf(
       ...(ordered_by === undefined ? {} : { ordered_by }),
     },
   };
+  return { kind: "made", job: next };
 }
 
 function numberOr(value: unknown, otherwise: number): number {

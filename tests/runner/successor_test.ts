@@ -13,7 +13,7 @@ async function dueAfter(attempt: number, rules: JsonObject): Promise<number | nu
     if (made.kind !== "created") throw new Error("The job was not created");
     const workflow = { ...workflowOf(), ...rules };
     const successor = successorOf(made.job, workflow, uuidOf<JobUuid>(2));
-    return typeof successor === "string" ? null : successor.delay_ms ?? null;
+    return successor.kind === "made" ? successor.job.delay_ms ?? null : null;
   } finally {
     await store.close();
   }
@@ -51,12 +51,15 @@ Deno.test("a successor takes over target, params, lock and callback of the job b
     const job = { ...made.job, params: { a: 2, seen: true } };
     const successor = successorOf(job, workflowOf(), uuidOf<JobUuid>(2));
     assertEquals(successor, {
-      ...of,
-      machine_uuid: null,
-      uuid: uuidOf<JobUuid>(2),
-      workflow: workflowOf(),
-      delay_ms: 0,
-      props: { num_attempts: 1, prev_attempt: made.job.uuid },
+      kind: "made",
+      job: {
+        ...of,
+        machine_uuid: null,
+        uuid: uuidOf<JobUuid>(2),
+        workflow: workflowOf(),
+        delay_ms: 0,
+        props: { num_attempts: 1, prev_attempt: made.job.uuid },
+      },
     });
   } finally {
     await store.close();
@@ -71,8 +74,8 @@ Deno.test("a successor keeps secret what was secret in the job before it", async
     if (made.kind !== "created") throw new Error("The job was not created");
     // The workflow was changed since.
     const successor = successorOf(made.job, workflowOf(), uuidOf<JobUuid>(2));
-    assert(typeof successor === "object");
-    assertEquals(successor.props?.secret_params, ["license_key"]);
+    assert(successor.kind === "made");
+    assertEquals(successor.job.props?.secret_params, ["license_key"]);
   } finally {
     await store.close();
   }
