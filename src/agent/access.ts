@@ -9,6 +9,7 @@ import type { Access, AuditTrail } from "../http/caller.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/server.ts";
 import { readTlsIdentity, type TlsIdentity } from "../http/listen/listener.ts";
+import { servesConnections } from "../http/listen/runtime_connection.ts";
 import { groupNumber, type SocketRights } from "../http/listen/socket_file.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
@@ -71,6 +72,7 @@ export async function openAccess(
       socketRights,
       tls,
       tokenRequired: beyond || required,
+      relayed: !servesConnections(),
       connections: context.limits,
     },
     async refresh(next, server) {

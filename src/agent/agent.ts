@@ -46,6 +46,8 @@ import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
 const DRAIN_MS = 10_000;
+/** Time for answers and their callers then, milliseconds. */
+const ANSWERS_MS = 5_000;
 /** Time for one part of the agent to close, draining included, milliseconds; the service manager waits twice as long. */
 const CLOSE_MS = 30_000;
 
@@ -201,11 +203,11 @@ async function assemble(
 /** Stops both together: the runner must not claim any more jobs while callers still read their answers. */
 async function stopTogether(
   closing: AbortController,
-  server: { shutdown(): Promise<void> },
+  server: { shutdown(graceMs: number): Promise<void> },
   runner: { stop(drainMs: number): Promise<void> },
 ): Promise<void> {
   closing.abort();
-  await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
+  await Promise.all([server.shutdown(ANSWERS_MS), runner.stop(DRAIN_MS)]);
 }
 
 /** Reports changed jobs to waiting requests and to callbacks. */

@@ -13,11 +13,10 @@ import {
   placeText,
   type TlsIdentity,
 } from "./listen/listener.ts";
-import { OWNER_ONLY, type SocketRights } from "./listen/socket_file.ts";
+import type { SocketRights } from "./listen/socket_file.ts";
 import { absent } from "../runtime/regular_file.ts";
 import { errorResponse } from "./answer/error_response.ts";
 import { headAnswer } from "./request/request_id.ts";
-import { servesConnections } from "./listen/runtime_connection.ts";
 import { openWatchedListener } from "./listen/watched_listener.ts";
 
 /** The part of the application that a server needs; createApp() makes it. */
@@ -31,15 +30,15 @@ export interface ListenOptions {
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
   /** Absolute path of a unix socket, or null for none. */
   readonly socketPath: string | null;
-  /** Who may open the socket; by default only its owner. */
-  readonly socketRights?: SocketRights;
+  /** Who may open the socket. */
+  readonly socketRights: SocketRights;
   /** The certificate of the port; without it, plain HTTP. */
   readonly tls?: TlsIdentity | undefined;
   /** Whether every caller of the port must show a token. */
-  readonly tokenRequired?: boolean;
+  readonly tokenRequired: boolean;
   readonly connections: ConnectionLimits;
-  /** Whether the agent relays the bytes of connections; by default, if the runtime needs it. */
-  readonly relayed?: boolean;
+  /** Whether the agent relays the bytes of connections, for a runtime that does not serve them itself. */
+  readonly relayed: boolean;
   readonly log: Log;
 }
 
@@ -55,11 +54,8 @@ export interface Server {
    * Accepts no more requests, and resolves when those in progress are answered. After `graceMs` the rest is
    * cut.
    */
-  shutdown(graceMs?: number): Promise<void>;
+  shutdown(graceMs: number): Promise<void>;
 }
-
-/** How long a shutdown waits for answers and their callers, milliseconds. */
-const SHUTDOWN_GRACE_MS = 5_000;
 
 /**
  * Starts to listen.
@@ -67,9 +63,8 @@ const SHUTDOWN_GRACE_MS = 5_000;
  * is taken or another agent answers on the socket
  */
 export async function listen(app: App, options: ListenOptions): Promise<Server> {
-  const { tcp, socketPath, log, tls } = options;
+  const { tcp, socketPath, socketRights: rights, relayed, log, tls } = options;
   if (tcp !== null) refuseOpenPort(tcp.hostname, options);
-  const relayed = options.relayed ?? !servesConnections();
   const watch = new WatchedConnections(options.connections);
   const answering: Answering = {
     answer: (request, origin) => answer(app, request, origin),
@@ -93,17 +88,16 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
   };
   try {
     const onPort = tcp === null ? undefined : await open({ kind: "tcp", ...tcp, tls });
-    if (socketPath !== null) {
-      await open({ kind: "socket", path: socketPath, rights: options.socketRights ?? OWNER_ONLY });
-    }
+    if (socketPath !== null) await open({ kind: "socket", path: socketPath, rights });
     return {
       urls,
       port: onPort?.port,
       replaceTls: (identity) => onPort?.replaceTls(identity),
-      shutdown: (graceMs = SHUTDOWN_GRACE_MS) => close(graceMs),
+      shutdown: close,
     };
   } catch (error) {
-    await close(SHUTDOWN_GRACE_MS);
+    // A caller that has connected by now is cut: the agent does not start.
+    await close(0);
     throw error;
   }
 }
@@ -111,7 +105,7 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
 function refuseOpenPort(hostname: string, { tls, tokenRequired }: ListenOptions): void {
   if (isLoopback(hostname)) return;
   const missing = [
-    ...(tokenRequired === true ? [] : ["a token"]),
+    ...(tokenRequired ? [] : ["a token"]),
     ...(tls === undefined ? ["TLS"] : []),
   ];
   if (missing.length === 0) return;

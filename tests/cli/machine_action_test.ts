@@ -7,6 +7,7 @@ import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { connectVnc } from "../../src/host/vmadm/vnc.ts";
 import type { MachineAccess } from "../../src/http/machine_access.ts";
@@ -306,8 +307,8 @@ Deno.test("machine console --listen shows the agent its token", () =>
         nowMs: () => performance.now(),
       };
       const server = await listen(createApp({ ...agent.context, access }), {
+        ...LISTENING,
         tcp: { hostname: "127.0.0.1", port: 0 },
-        socketPath: null,
         connections: DEFAULT_LIMITS,
         log: agent.context.log,
       });
@@ -320,7 +321,7 @@ Deno.test("machine console --listen shows the agent its token", () =>
           (port) => view(port, new TextEncoder().encode("hello")),
         );
       } finally {
-        await server.shutdown();
+        await server.shutdown(GRACE_MS);
       }
     })
   ));
@@ -330,9 +331,8 @@ Deno.test("machine console --listen reaches an agent on a unix socket", () =>
     withFolder(async (folder) => {
       const socketPath = `${folder}/agent.sock`;
       const server = await listen(createApp(agent.context), {
-        tcp: null,
+        ...LISTENING,
         socketPath,
-        connections: DEFAULT_LIMITS,
         log: agent.context.log,
       });
       try {
@@ -341,7 +341,7 @@ Deno.test("machine console --listen reaches an agent on a unix socket", () =>
           (port) => view(port, new TextEncoder().encode("hello")),
         );
       } finally {
-        await server.shutdown();
+        await server.shutdown(GRACE_MS);
       }
     })
   ));

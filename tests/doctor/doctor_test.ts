@@ -8,6 +8,7 @@ import { type App, listen } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { makeCertificate } from "../http/tls_files.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { programTest } from "../support/program.ts";
 import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
@@ -65,8 +66,8 @@ programTest(
       // The certificate names the first address alone.
       for (const hostname of ["127.0.0.1", "127.0.0.2"]) {
         const options = {
+          ...LISTENING,
           tcp: { hostname, port: 0 },
-          socketPath: null,
           tls,
           connections: DEFAULT_LIMITS,
           log: silentLog,
@@ -77,7 +78,7 @@ programTest(
           const found = await agentCheck({ tcp, socket: null, tlsCert: certPath }).examine();
           assertEquals(found.outcome, "ok", found.detail);
         } finally {
-          await server.shutdown();
+          await server.shutdown(GRACE_MS);
         }
       }
     }),

@@ -2,11 +2,10 @@
 // two events is left out when they come back.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { createApp } from "../../src/http/app.ts";
 import { listen } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
-import { silentLog } from "../../src/metrics/log.ts";
+import { LISTENING } from "../support/listening.ts";
 import { T0 } from "../support/job.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -69,11 +68,9 @@ for (const [name, http2] of [["HTTP/1.1", false], ["HTTP/2", true]] as const) {
           const tcp = { hostname: "127.0.0.1", port: 0 };
           const app = createApp(agent.context);
           const server = await listen(app, {
+            ...LISTENING,
             tcp,
-            socketPath: null,
             tls,
-            connections: DEFAULT_LIMITS,
-            log: silentLog,
           });
           const caCerts = [await Deno.readTextFile(paths.certPath)];
           const client = Deno.createHttpClient({ caCerts, http2, http1: !http2 });

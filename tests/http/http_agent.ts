@@ -2,7 +2,6 @@
 // real store. What a runner would do is done by calling the store.
 
 import { assertEquals } from "@std/assert";
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type JobUuid, randomUuid, type TaskUuid } from "../../src/domain/id.ts";
 import { phaseOf, type TaskResult } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
@@ -17,6 +16,7 @@ import { type Log, openLog } from "../../src/metrics/log.ts";
 import { Notifiers } from "../../src/runtime/notifier.ts";
 import { openCache } from "../../src/mirror/media/cache.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { openTestDecoders } from "../support/decoders.ts";
 import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_files.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
@@ -173,9 +173,8 @@ export async function withHttpAgent(
   };
   const tcp = { hostname: "127.0.0.1", port: 0 };
   const server = await listen(createApp(context, routes), {
+    ...LISTENING,
     tcp,
-    socketPath: null,
-    connections: DEFAULT_LIMITS,
     log,
   });
   const port = server.port ?? 0;
@@ -186,7 +185,7 @@ export async function withHttpAgent(
     await run({ url, port, store, clock, log: lines, hints, closing, context, call });
   } finally {
     closing.abort();
-    await server.shutdown();
+    await server.shutdown(GRACE_MS);
     await store.close();
   }
 }

@@ -14,6 +14,7 @@ import { type App, listen } from "../../src/http/server.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openMeters, type RequestMeter } from "../../src/metrics/meters.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
@@ -70,7 +71,7 @@ export async function withIndexAgent(
       const app = withFastPath(plain, fastPath);
       const apps = { fast: app, plain };
       const tcp = { hostname: "127.0.0.1", port: 0 };
-      const server = await listen(app, { tcp, socketPath: null, connections: DEFAULT_LIMITS, log });
+      const server = await listen(app, { ...LISTENING, tcp, log });
       const port = server.port ?? 0;
       const url = `http://127.0.0.1:${port}`;
       try {
@@ -79,7 +80,7 @@ export async function withIndexAgent(
           ask(url + path, headers, method);
         await run({ ...test, url, port, agent, apps, requests, get });
       } finally {
-        await server.shutdown();
+        await server.shutdown(GRACE_MS);
       }
     }, { routes, now });
   });

@@ -1,8 +1,8 @@
 // The fast path beside the application: whatever is sent, the answers are the same.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { listen } from "../../src/http/server.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { withFolder } from "../support/until.ts";
 import { AGE_HEADER } from "../../src/http/answer/document_cache.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
@@ -121,9 +121,8 @@ Deno.test("on the unix socket, a Host changes nothing or is refused, with and wi
         await withFolder(async (folder) => {
           const path = `${folder}/agent.sock`;
           const options = {
-            tcp: null,
+            ...LISTENING,
             socketPath: path,
-            connections: DEFAULT_LIMITS,
             log: agent.context.log,
             relayed,
           };
@@ -139,7 +138,7 @@ Deno.test("on the unix socket, a Host changes nothing or is refused, with and wi
               if (status === 400) assertStringIncludes(answer, "expected the name of a host");
             }
           } finally {
-            await server.shutdown();
+            await server.shutdown(GRACE_MS);
           }
         });
       }

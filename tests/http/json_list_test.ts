@@ -2,7 +2,6 @@
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpEnv, ServedAgent } from "../../src/http/served_agent.ts";
@@ -15,6 +14,7 @@ import { textBytes } from "../../src/http/answer/text_answer.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { readText } from "../../src/store/stored_text.ts";
 import type { Timers } from "../../src/runtime/timers.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { heldTimers, quickTimers } from "../support/timers.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
@@ -244,10 +244,8 @@ Deno.test("a caller who accepts nothing for too long is disconnected, and frees 
   const app = endlessApp(quickTimers(1500));
   const tcp = { hostname: "127.0.0.1", port: 0 };
   const server = await listen(app, {
+    ...LISTENING,
     tcp,
-    socketPath: null,
-    connections: DEFAULT_LIMITS,
-    log: silentLog,
   });
   const port = server.port ?? 0;
   try {
@@ -263,7 +261,7 @@ Deno.test("a caller who accepts nothing for too long is disconnected, and frees 
     while (await connection.read(rest).catch(() => null) !== null);
     connection.close();
   } finally {
-    await server.shutdown();
+    await server.shutdown(GRACE_MS);
   }
 });
 

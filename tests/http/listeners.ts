@@ -6,7 +6,7 @@ import { messageOf } from "../../src/domain/error.ts";
 import type { ConnectionLimits } from "../../src/http/listen/connection_watch.ts";
 import { type App, listen, type Server } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
-import { silentLog } from "../../src/metrics/log.ts";
+import { LISTENING } from "../support/listening.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
 import { makeCertificate } from "./tls_files.ts";
@@ -109,7 +109,7 @@ export async function withListener(
       ? await readTlsIdentity(await makeCertificate(folder, "listener"))
       : undefined;
     const tcp = { hostname: "127.0.0.1", port: 0 };
-    const options = { tcp, socketPath: null, log: silentLog, connections, relayed, tls };
+    const options = { ...LISTENING, tcp, connections, relayed, tls };
     const server = await listen(app, options);
     const port = server.port ?? 0;
     const caCerts = tls === undefined ? [] : [tls.cert];

@@ -10,6 +10,7 @@ import type { HttpLimits } from "../../src/http/limits.ts";
 import { expositionText } from "../../src/metrics/exposition.ts";
 import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
+import { LISTENING } from "../support/listening.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { createApp } from "../../src/http/app.ts";
 import { listen } from "../../src/http/server.ts";
@@ -296,8 +297,8 @@ programTest(
       withFolder(async (folder) => {
         const paths = await makeCertificate(folder, "agent");
         const server = await listen(createApp(agent.context), {
+          ...LISTENING,
           tcp: { hostname: "127.0.0.1", port: 0 },
-          socketPath: null,
           tls: await readTlsIdentity(paths),
           connections: DEFAULT_LIMITS,
           log: agent.context.log,

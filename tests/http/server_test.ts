@@ -1,8 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { type App, listen, type ListenOptions, type Server } from "../../src/http/server.ts";
-import { silentLog } from "../../src/metrics/log.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { inOwnProcess } from "../support/own_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { listed, rawCall } from "./raw_call.ts";
@@ -19,16 +18,14 @@ async function withServer(
   app: App = WHERE_FROM,
 ): Promise<void> {
   const server = await listen(app, {
+    ...LISTENING,
     tcp: null,
-    socketPath: null,
-    connections: DEFAULT_LIMITS,
-    log: silentLog,
     ...options,
   });
   try {
     await run(server);
   } finally {
-    await server.shutdown();
+    await server.shutdown(GRACE_MS);
   }
 }
 
@@ -58,15 +55,14 @@ Deno.test("listen() makes a socket that only its owner may open, and leaves the 
     const path = `${folder}/agent.sock`;
     const said = await inOwnProcess(`
       import { listen } from "./src/http/server.ts";
-      import { silentLog } from "./src/metrics/log.ts";
+      import { GRACE_MS, LISTENING } from "./tests/support/listening.ts";
       Deno.umask(0o027);
-      import { DEFAULT_LIMITS as connections } from "./src/config/limits.ts";
       const socketPath = ${JSON.stringify(path)};
-      const options = { tcp: null, socketPath, connections, log: silentLog };
+      const options = { ...LISTENING, socketPath };
       const server = await listen({ fetch: () => new Response("") }, options);
       const { mode } = await Deno.lstat(options.socketPath);
       console.log(JSON.stringify([mode & 0o777, server.port ?? null, Deno.umask()]));
-      await server.shutdown();`);
+      await server.shutdown(GRACE_MS);`);
     assertEquals(JSON.parse(said), [0o600, null, 0o027]);
   });
 });
@@ -136,15 +132,13 @@ Deno.test("shutdown() accepts no more requests and lets running ones end", async
     },
   };
   const server = await listen(app, {
+    ...LISTENING,
     tcp: LOCAL,
-    socketPath: null,
-    connections: DEFAULT_LIMITS,
-    log: silentLog,
   });
   const port = server.port ?? 0;
   const underWay = rawCall(port, listed(["GET / HTTP/1.1", "Host: x", "Connection: close"]));
   await until("the request to be under way", () => entered);
-  const stopped = server.shutdown();
+  const stopped = server.shutdown(GRACE_MS);
   await until("the port to be closed", async () => {
     try {
       (await Deno.connect({ hostname: "127.0.0.1", port })).close();
@@ -161,10 +155,8 @@ Deno.test("shutdown() accepts no more requests and lets running ones end", async
 Deno.test("shutdown() cuts off a caller that never ends its request", async () => {
   const app: App = { fetch: () => new Response("early") };
   const server = await listen(app, {
+    ...LISTENING,
     tcp: LOCAL,
-    socketPath: null,
-    connections: DEFAULT_LIMITS,
-    log: silentLog,
   });
   const port = server.port ?? 0;
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });

@@ -7,6 +7,7 @@ import { headChecked } from "../../src/http/request/head_check.ts";
 import { type App, listen, type Server } from "../../src/http/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -26,11 +27,9 @@ async function withTls(
       const paths = await makeCertificate(folder, "first");
       const tls = await readTlsIdentity(paths);
       const options = {
+        ...LISTENING,
         tcp: LOCAL,
-        socketPath: null,
-        connections: DEFAULT_LIMITS,
         tls,
-        log: silentLog,
         relayed,
       };
       const server = await listen(app, options);
@@ -123,8 +122,8 @@ programTest(
     withFolder(async (folder) => {
       const tls = await readTlsIdentity(await makeCertificate(folder, "one"));
       const everywhere = {
+        ...LISTENING,
         tcp: { hostname: "0.0.0.0", port: 0 },
-        socketPath: null,
         connections: DEFAULT_LIMITS,
         log: silentLog,
       };
@@ -133,7 +132,7 @@ programTest(
       assert((await messageOf({})).endsWith("there must be a token and TLS"));
       assert((await messageOf({ tls })).endsWith("there must be a token"));
       assert((await messageOf({ tokenRequired: true })).endsWith("there must be TLS"));
-      await (await listen(APP, { ...everywhere, tls, tokenRequired: true })).shutdown();
+      await (await listen(APP, { ...everywhere, tls, tokenRequired: true })).shutdown(GRACE_MS);
     }),
 );
 

@@ -4,6 +4,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { listen } from "../../src/http/server.ts";
 import { groupNumber, type SocketRights } from "../../src/http/listen/socket_file.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { withFolder } from "../support/until.ts";
 
 const APP = { fetch: () => new Response("hello") };
@@ -17,18 +18,16 @@ async function withSockets(
     await withFolder(async (folder) => {
       const socketPath = `${folder}/agent.sock`;
       const options = {
-        tcp: null,
+        ...LISTENING,
         socketPath,
         socketRights: rights,
-        connections: DEFAULT_LIMITS,
-        log: silentLog,
         relayed,
       };
       const server = await listen(APP, options);
       try {
         await run(socketPath, folder);
       } finally {
-        await server.shutdown();
+        await server.shutdown(GRACE_MS);
       }
       assertEquals([...Deno.readDirSync(folder)], []);
     });
@@ -60,7 +59,7 @@ Deno.test("a socket to which nobody could connect is refused", () =>
   withFolder(async (folder) => {
     const socketPath = `${folder}/${"s".repeat(107 - folder.length)}`;
     const options = {
-      tcp: null,
+      ...LISTENING,
       socketPath,
       socketRights: { mode: 0o600 },
       connections: DEFAULT_LIMITS,
@@ -83,7 +82,7 @@ Deno.test("a link in the way of a socket is not followed", async () => {
       const socketPath = `${folder}/agent.sock`;
       await Deno.symlink(to, socketPath);
       const options = {
-        tcp: null,
+        ...LISTENING,
         socketPath,
         socketRights: { mode: 0o666 },
         connections: DEFAULT_LIMITS,

@@ -13,9 +13,6 @@ export interface SocketRights {
   readonly gid?: number | undefined;
 }
 
-/** Only the user that the agent runs as. */
-export const OWNER_ONLY: SocketRights = { mode: 0o600 };
-
 /** Removes all rights of group and others while the socket file is made. */
 const OWNER_ONLY_UMASK = 0o177;
 const GROUP_FILE = "/etc/group";
