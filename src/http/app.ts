@@ -75,7 +75,7 @@ export function createAgentApp(
   const generation = () => mirror.generation;
   const cache = openDocumentCache(store.index, generation, budget);
   const app = createApp(context, [
-    indexTreeRoutes({ ...context, index: store.index, generation, cache }),
+    indexTreeRoutes({ ...context, cache }),
     imageSearchRoutes(store),
     indexSyncRoutes({ ...context, index: store.index, mirror }),
     agentRoutes(readings.self),

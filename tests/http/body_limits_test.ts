@@ -1,6 +1,7 @@
 // How large a body may be on which route, how long it may take, and that slow ones keep nobody from
 // looking.
 
+import { systemNow } from "../../src/domain/instant.ts";
 import { assertEquals, assertMatch } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
@@ -91,7 +92,7 @@ Deno.test("every route accepts a body at its limit, and refuses one more byte", 
     infoEntryBytesMax: 50,
   };
   await withMirror(({ mirror, store: { index } }) => {
-    const routes = [indexSyncRoutes({ mirror, index, limits, log: silentLog })];
+    const routes = [indexSyncRoutes({ mirror, index, limits, log: silentLog, now: systemNow })];
     return withHttpAgent(async (agent) => {
       for (const one of withBody) {
         const bytesMax = SIZES[nameOf(one)] ?? 0;

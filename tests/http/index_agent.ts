@@ -1,7 +1,7 @@
 // An agent that listens, in front of a mirror of the small tree: the application as agent.ts puts it
 // together, fast path included.
 
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
+import { systemNow } from "../../src/domain/instant.ts";
 import { type JobUuid, randomUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import { OPEN_ACCESS } from "../../src/http/caller.ts";
@@ -50,9 +50,15 @@ export async function withIndexAgent(
     const generation = () => mirror.generation;
     const cache = openDocumentCache(store.index, generation, budget);
     const routes = [
-      indexTreeRoutes({ index: store.index, generation, now, budget, log: silentLog, cache }),
+      indexTreeRoutes({ now, budget, log: silentLog, cache }),
       imageSearchRoutes(store),
-      indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
+      indexSyncRoutes({
+        mirror,
+        index: store.index,
+        limits: DEFAULT_HTTP_LIMITS,
+        log: silentLog,
+        now: systemNow,
+      }),
     ];
     await withHttpAgent(async (agent) => {
       const { log } = agent.context;

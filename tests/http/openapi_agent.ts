@@ -2,6 +2,8 @@
 // example is a request that succeeds: the sample index, the example's machine on the simulated host,
 // and the example's workflow and job in the state that an operation needs.
 
+import { systemNow } from "../../src/domain/instant.ts";
+import { openDocumentCache } from "../../src/http/answer/document_cache.ts";
 import { assertEquals } from "@std/assert";
 import { type SampleFiles, sampleFiles } from "../../src/simulator/outside/sample_file.ts";
 import { sampleIndex } from "../../src/simulator/outside/sample_index.ts";
@@ -128,17 +130,22 @@ export async function withIndex(
     for (const [path, body] of documents) server.files.set(path, { body });
     server.files.set("v1/images.json", { body: new TextEncoder().encode('{"images":[]}') });
     await mirror.sync();
-    const generation = () => mirror.generation;
+    const budget = openMemoryBudget();
     const routes = [
       indexTreeRoutes({
-        index: store.index,
-        generation,
         now: () => clock.now,
-        budget: openMemoryBudget(),
+        budget,
         log: silentLog,
+        cache: openDocumentCache(store.index, () => mirror.generation, budget),
       }),
       imageSearchRoutes(store),
-      indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
+      indexSyncRoutes({
+        mirror,
+        index: store.index,
+        limits: DEFAULT_HTTP_LIMITS,
+        log: silentLog,
+        now: systemNow,
+      }),
       metricsRoutes(() => Promise.resolve(meterFamilies(openMeters()))),
       readinessRoutes(() => Promise.resolve({ ready: true, checks: {} })),
       await exampleHost(store),

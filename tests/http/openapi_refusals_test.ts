@@ -1,6 +1,7 @@
 // The refusals of the description: for each operation that describes one, a request that meets it,
 // made of the description itself, and an answer that is described in every field.
 
+import { systemNow } from "../../src/domain/instant.ts";
 import { assert, assertEquals } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { JOB_REQUEST, MACHINE_UUID } from "../../src/http/openapi/schemas.ts";
@@ -213,6 +214,7 @@ Deno.test("a sync is refused without an upstream, and reports a failing one in i
           index: test.store.index,
           limits: DEFAULT_HTTP_LIMITS,
           log: silentLog,
+          now: systemNow,
         }),
       ],
     });

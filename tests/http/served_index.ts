@@ -1,5 +1,6 @@
 // The routes of the index on a real server, in front of a mirror of the small tree.
 
+import { openDocumentCache } from "../../src/http/answer/document_cache.ts";
 import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
@@ -23,11 +24,11 @@ export async function served(
     const app = new Hono<HttpEnv>();
     const budget = openMemoryBudget();
     app.use(remembering(budget));
-    const generation = () => mirror.generation;
+    const cache = openDocumentCache(store.index, () => mirror.generation, budget);
     const now = () => clock.now;
     app.route(
       "/",
-      indexTreeRoutes({ index: store.index, generation, now, budget, log: silentLog }),
+      indexTreeRoutes({ now, budget, log: silentLog, cache }),
     );
     app.route("/", imageSearchRoutes(store));
     app.route(

@@ -8,12 +8,7 @@ import {
   type DocumentContent,
   type ServedDocument,
 } from "../../answer/served_document.ts";
-import {
-  AGE_HEADER,
-  type DocumentCache,
-  openDocumentCache,
-  reportedAgeSeconds,
-} from "../../answer/document_cache.ts";
+import { AGE_HEADER, type DocumentCache, reportedAgeSeconds } from "../../answer/document_cache.ts";
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
 import {
@@ -30,25 +25,20 @@ import {
 } from "../../../domain/index/index_document.ts";
 import type { Now } from "../../../domain/instant.ts";
 import type { MemoryBudget } from "../../../domain/memory_budget.ts";
-import type { IndexStore } from "../../../store/store.ts";
 import { answerPieces, type Piece } from "../../answer/text_answer.ts";
 import { PART_BYTES } from "../../../store/stored_text.ts";
 
 interface IndexTreeContext {
-  readonly index: IndexStore;
-  /** Grows with every recorded sync, after which cached documents are compared with the store again. */
-  readonly generation: () => number;
   readonly now: Now;
   readonly budget: MemoryBudget;
   readonly log: Log;
   /** Shared with the fast path. */
-  readonly cache?: DocumentCache;
+  readonly cache: DocumentCache;
 }
 
 /** Also `images.json`, which publishers may provide. @see document 1, Endpoints */
 export function indexTreeRoutes(context: IndexTreeContext): Hono<HttpEnv> {
-  const { index, generation, now, budget } = context;
-  const cache = context.cache ?? openDocumentCache(index, generation, budget);
+  const { now, cache } = context;
   const answer = async (c: Context<HttpEnv>, path: string, builtin?: ServedDocument) => {
     const document = await cache.get(path) ?? builtin;
     if (document === undefined) throw await notFound(cache, path);

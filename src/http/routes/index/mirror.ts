@@ -22,7 +22,7 @@ import { object } from "../../../domain/description/object.ts";
 import { parse } from "../../../domain/description/description.ts";
 import { about, flag } from "../../../domain/description/value.ts";
 import { messageOf } from "../../../domain/error.ts";
-import { msBetween, type Now, systemNow } from "../../../domain/instant.ts";
+import { msBetween, type Now } from "../../../domain/instant.ts";
 import type { Log } from "../../../metrics/log.ts";
 import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
@@ -35,8 +35,7 @@ interface IndexSyncDependencies {
   readonly index: IndexStore;
   readonly log: Log;
   readonly limits: HttpLimits;
-  /** By default the system's clock. */
-  readonly now?: Now;
+  readonly now: Now;
 }
 
 /** The body of a sync. */
@@ -150,7 +149,7 @@ export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
 export const INDEX_SYNCING = whole("A sync is under way.", { syncing: always(true) });
 
 async function status(
-  { mirror, index, now = systemNow }: IndexSyncDependencies,
+  { mirror, index, now }: IndexSyncDependencies,
 ): Promise<ShapeOf<typeof INDEX_STATUS>> {
   const last_sync = await index.lastSync() ?? null;
   const compared_at = last_sync?.compared_at ?? null;
