@@ -14,6 +14,7 @@ import { openUploads } from "../mirror/media/uploads.ts";
 import { type Mirror, openMirror } from "../mirror/mirror.ts";
 import { VERSION } from "../runtime/executable.ts";
 import { pause } from "../runtime/wait.ts";
+import { TIME_LIMITS } from "../mirror/web/time_limits.ts";
 import { readSecretFile } from "../state_dir/secret_file.ts";
 import { lockFile } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
@@ -72,6 +73,7 @@ export async function openIndex(
 /**
  * Milliseconds between two cleanups of unfinished uploads. They are removed a day after their last byte, even
  * when there are no other uploads.
+    times: TIME_LIMITS,
  */
 const SWEEP_MS = HOUR_MS;
 

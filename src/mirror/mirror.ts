@@ -28,7 +28,7 @@ import type { Medium, WantedFile } from "./media/wanted_file.ts";
 import { findArtifact, findImage, type FoundArtifact } from "./media/find_artifact.ts";
 import type { ObtainDependencies } from "./media/obtain_file.ts";
 import { openSyncs, type Syncs } from "./sync/sync.ts";
-import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./web/time_limits.ts";
+import { systemWait, type TimeLimits, type Wait } from "./web/time_limits.ts";
 import type { Web } from "./web/request.ts";
 import { openUpstream } from "./web/upstream.ts";
 
@@ -77,7 +77,7 @@ export interface MirrorDependencies {
    * The upstream's bearer token, read before each request. It is sent only to the upstream's own scheme, host
    * and port, whatever URLs a document names and wherever redirects lead.
    */
-  readonly indexToken?: () => Promise<string | undefined>;
+  readonly indexToken: () => Promise<string | undefined>;
   /** Allows plain http, and files from an upstream whose address is not public. */
   readonly allowHttp: boolean;
   readonly cacheDir: string;
@@ -105,7 +105,7 @@ export interface MirrorDependencies {
   readonly fetch?: typeof fetch;
   readonly resolve?: Resolve;
   readonly freeBytes?: FreeBytes;
-  readonly times?: TimeLimits;
+  readonly times: TimeLimits;
   readonly wait?: Wait;
   /** In [0, 1); spreads the waits between tries. */
   readonly random?: () => number;
@@ -239,7 +239,7 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
     decoders: deps.decoders,
     hashing: openHashing(deps.decoders),
     freeBytes: deps.freeBytes ?? systemFreeBytes,
-    times: deps.times ?? TIME_LIMITS,
+    times: deps.times,
     wait: deps.wait ?? systemWait,
     random: deps.random ?? Math.random,
   };
@@ -248,7 +248,7 @@ function obtainDependencies(deps: MirrorDependencies): ObtainDependencies {
 function tokenFor({ indexToken, upstream }: MirrorDependencies): Web["tokenFor"] {
   const own = upstream === null ? undefined : URL.parse(upstream)?.origin;
   return async (url) =>
-    url.protocol === "https:" && url.origin === own ? await indexToken?.() : undefined;
+    url.protocol === "https:" && url.origin === own ? await indexToken() : undefined;
 }
 
 /** An index without TLS is in the operator's own network, and so are the files beside it. */

@@ -27,6 +27,8 @@ import { openTestDecoders } from "../support/decoders.ts";
 import { type Mirror, openMirror } from "../../src/mirror/mirror.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { NO_TOKEN } from "../mirror/test_mirror.ts";
+import { TIME_LIMITS } from "../../src/mirror/web/time_limits.ts";
 import { jobOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { isoBytes } from "../support/medium.ts";
@@ -135,10 +137,12 @@ async function openHost(
     images: store.images,
     decoders,
     upstream: upstream ?? null,
+    indexToken: NO_TOKEN,
     allowHttp: true,
     cacheDir: join(folder, "cache"),
     log,
     now,
+    times: TIME_LIMITS,
     userAgent: "zonewright/test",
   });
   const mediaCounts = { placed: 0 };

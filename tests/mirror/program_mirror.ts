@@ -3,7 +3,9 @@
 import { silentLog } from "../../src/metrics/log.ts";
 import { type Mirror, openMirror } from "../../src/mirror/mirror.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { TIME_LIMITS } from "../../src/mirror/web/time_limits.ts";
 import { openTestDecoders } from "../support/decoders.ts";
+import { NO_TOKEN } from "./test_mirror.ts";
 
 interface ProgramMirror {
   readonly mirror: Mirror;
@@ -23,10 +25,12 @@ export async function openProgramMirror(
     images: store.images,
     decoders,
     upstream,
+    indexToken: NO_TOKEN,
     allowHttp: true,
     cacheDir,
     log: silentLog,
     now: () => new Date().toISOString(),
+    times: TIME_LIMITS,
     userAgent: "zonewright-test/1",
   });
   return {

@@ -13,6 +13,9 @@ import { openTestDecoders } from "../support/decoders.ts";
 import { withFolder } from "../support/until.ts";
 import { fixtureFiles, type IndexServer, openIndexServer } from "./index_server.ts";
 
+/** The token of an index that wants none. */
+export const NO_TOKEN = () => Promise.resolve(undefined);
+
 /** Long enough for a busy machine; tests of the limits themselves set their own. */
 const PATIENT: TimeLimits = {
   answerMs: 20_000,
@@ -54,6 +57,7 @@ export async function withMirror(
       images: store.images,
       decoders,
       upstream: server.url,
+      indexToken: NO_TOKEN,
       allowHttp: true,
       cacheDir,
       log: silentLog,
