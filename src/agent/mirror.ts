@@ -20,6 +20,9 @@ import { lockFile } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import type { Emit, SharedParts } from "./shared_parts.ts";
 
+/** Size of the ISO image of the sample upstream, bytes: large enough to watch a copy for a moment. */
+const SAMPLE_ISO_BYTES = 8 << 20; // 8 MiB
+
 /**
  * @param o `meters` counts downloaded bytes, `emit` takes the events of downloads and syncs
  * @throws {AgentError} `invalid_argument` for an unusable upstream, or an unreadable token
@@ -35,7 +38,11 @@ export async function openIndex(
   const sample = config.dev.value && upstream === null;
   if (sample) {
     const { startSampleUpstream } = await import("../simulator/outside/upstream.ts");
-    const started = startSampleUpstream({ cacheDir: join(stateDir, "sample"), log });
+    const started = startSampleUpstream({
+      cacheDir: join(stateDir, "sample"),
+      isoBytes: SAMPLE_ISO_BYTES,
+      log,
+    });
     opened("sample upstream", () => started.close());
     upstream = started.url;
   }
@@ -66,6 +73,7 @@ export async function openIndex(
     keyDir: config.key_dir.value,
     log,
     now,
+    times: TIME_LIMITS,
     userAgent: `zonewright/${VERSION}`,
   });
 }
@@ -73,7 +81,6 @@ export async function openIndex(
 /**
  * Milliseconds between two cleanups of unfinished uploads. They are removed a day after their last byte, even
  * when there are no other uploads.
-    times: TIME_LIMITS,
  */
 const SWEEP_MS = HOUR_MS;
 

@@ -7,8 +7,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/
 const files: SampleFiles = await sampleFiles({ isoBytes: 1 << 20 });
 const BASE = "http://127.0.0.1:1234";
 
-async function documents(baseUrl = BASE): Promise<Map<string, JsonObject>> {
-  const index = await sampleIndex({ baseUrl, files });
+function documents(baseUrl = BASE): Map<string, JsonObject> {
+  const index = sampleIndex({ baseUrl, files });
   const decoder = new TextDecoder("utf-8", { fatal: true });
   return new Map([...index].map(([path, bytes]) => [path, JSON.parse(decoder.decode(bytes))]));
 }
@@ -40,8 +40,8 @@ function buildLists(tree: Map<string, JsonObject>): [path: string, list: JsonObj
   return [...tree].filter(([path]) => path.includes("/releases/"));
 }
 
-Deno.test("sampleIndex() lists every document in its parent, and has no others", async () => {
-  const tree = await documents();
+Deno.test("sampleIndex() lists every document in its parent, and has no others", () => {
+  const tree = documents();
   const expected = new Set(["v1/index.json", "v1/openapi.json"]);
   for (const [distro, release] of releases(tree)) {
     const folder = `v1/distros/${distro.id}`;
@@ -58,9 +58,9 @@ Deno.test("sampleIndex() lists every document in its parent, and has no others",
   assertEquals([...tree.keys()].sort(), [...expected].sort());
 });
 
-Deno.test("sampleIndex() writes every optional key and no unknown one", async () => {
+Deno.test("sampleIndex() writes every optional key and no unknown one", () => {
   const keys = (value: JsonObject) => Object.keys(value).sort().join(" ");
-  const tree = await documents();
+  const tree = documents();
   for (const distro of objects(tree.get("v1/index.json")?.distros)) {
     assertEquals(keys(distro), "homepage id name os_family");
   }
@@ -92,8 +92,8 @@ Deno.test("sampleIndex() writes every optional key and no unknown one", async ()
   }
 });
 
-Deno.test("sampleIndex() describes a distro alike in the list and in its document", async () => {
-  const tree = await documents();
+Deno.test("sampleIndex() describes a distro alike in the list and in its document", () => {
+  const tree = documents();
   for (const summary of objects(tree.get("v1/index.json")?.distros)) {
     const distro = tree.get(`v1/distros/${summary.id}/index.json`) ?? {};
     assertMatch(String(summary.id), /^[a-z0-9]+(-[a-z0-9]+)*$/);
@@ -102,8 +102,8 @@ Deno.test("sampleIndex() describes a distro alike in the list and in its documen
   }
 });
 
-Deno.test("sampleIndex() has a file for each alias, equal to that of its release", async () => {
-  const tree = await documents();
+Deno.test("sampleIndex() has a file for each alias, equal to that of its release", () => {
+  const tree = documents();
   const held = new Map<string, string>();
   for (const [distro, release] of releases(tree)) {
     const folder = `v1/distros/${distro.id}`;
@@ -118,8 +118,8 @@ Deno.test("sampleIndex() has a file for each alias, equal to that of its release
   assertEquals(shown, new Set(["latest.json", "lts.json", "dev.json"]));
 });
 
-Deno.test("sampleIndex() names a dev channel exactly if a release holds dev", async () => {
-  const tree = await documents();
+Deno.test("sampleIndex() names a dev channel exactly if a release holds dev", () => {
+  const tree = documents();
   for (const [distro] of releases(tree)) {
     const hasDev = objects(distro.releases).some((one) => texts(one.aliases).includes("dev"));
     assertEquals(distro.dev_channel !== null, hasDev, String(distro.id));
@@ -128,8 +128,8 @@ Deno.test("sampleIndex() names a dev channel exactly if a release holds dev", as
   }
 });
 
-Deno.test("sampleIndex() has no empty list, no equal builds and no equal artifacts", async () => {
-  for (const [path, list] of buildLists(await documents())) {
+Deno.test("sampleIndex() has no empty list, no equal builds and no equal artifacts", () => {
+  for (const [path, list] of buildLists(documents())) {
     const [, distro, release] = /^v1\/distros\/([^/]+)\/releases\/([^/]+)\//.exec(path) ?? [];
     assertEquals([list.distro, list.release], [distro, release]);
     assertMatch(String(release), /^[A-Za-z0-9._-]{1,64}$/);
@@ -146,8 +146,8 @@ Deno.test("sampleIndex() has no empty list, no equal builds and no equal artifac
   }
 });
 
-Deno.test("sampleIndex() gives current builds a primary location, archived none", async () => {
-  for (const [path, list] of buildLists(await documents())) {
+Deno.test("sampleIndex() gives current builds a primary location, archived none", () => {
+  for (const [path, list] of buildLists(documents())) {
     const archived = path.endsWith("/archive.json");
     for (const artifact of objects(list.builds).flatMap(({ artifacts }) => objects(artifacts))) {
       const kinds = objects(artifact.locations).map(({ kind }) => kind);
@@ -156,9 +156,9 @@ Deno.test("sampleIndex() gives current builds a primary location, archived none"
   }
 });
 
-Deno.test("sampleIndex() describes the files: address, size and both digests", async () => {
+Deno.test("sampleIndex() describes the files: address, size and both digests", () => {
   const named = new Set<string>();
-  for (const [, list] of buildLists(await documents())) {
+  for (const [, list] of buildLists(documents())) {
     for (const artifact of objects(list.builds).flatMap(({ artifacts }) => objects(artifacts))) {
       const url = String(objects(artifact.locations)[0]?.url);
       assert(url.startsWith(`${BASE}/`));
@@ -179,23 +179,23 @@ Deno.test("sampleIndex() describes the files: address, size and both digests", a
   assertEquals([...named].sort(), Object.keys(files).sort());
 });
 
-Deno.test("sampleIndex() offers the ISO image as the default of the latest release", async () => {
-  const tree = await documents();
+Deno.test("sampleIndex() offers the ISO image as the default of the latest release", () => {
+  const tree = documents();
   const latest = tree.get("v1/distros/zonewright-sample/aliases/latest.json");
   const artifacts = objects(objects(latest?.builds)[0]?.artifacts);
   const byDefault = artifacts.find((one) => one.default_variant === true);
   assertEquals([byDefault?.format, byDefault?.arch], ["iso", "x86_64"]);
 });
 
-Deno.test("sampleIndex() gives the same bytes for the same address", async () => {
+Deno.test("sampleIndex() gives the same bytes for the same address", () => {
   assertEquals(
-    await sampleIndex({ baseUrl: BASE, files }),
-    await sampleIndex({ baseUrl: BASE, files }),
+    sampleIndex({ baseUrl: BASE, files }),
+    sampleIndex({ baseUrl: BASE, files }),
   );
 });
 
-Deno.test("sampleIndex() describes the eight paths of document 1 in OpenAPI 3.0.3", async () => {
-  const openapi = (await documents()).get("v1/openapi.json") ?? {};
+Deno.test("sampleIndex() describes the eight paths of document 1 in OpenAPI 3.0.3", () => {
+  const openapi = (documents()).get("v1/openapi.json") ?? {};
   assertEquals(openapi.openapi, "3.0.3");
   const { info, paths, components } = openapi;
   assert(isJsonObject(info ?? null) && isJsonObject(paths ?? null));

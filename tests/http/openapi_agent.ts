@@ -126,7 +126,7 @@ export async function withIndex(
 ): Promise<void> {
   await withMirror(async ({ mirror, store, server, clock }) => {
     server.files.clear();
-    const documents = await sampleIndex({ baseUrl: "https://images.example.com", files: FILES });
+    const documents = sampleIndex({ baseUrl: "https://images.example.com", files: FILES });
     for (const [path, body] of documents) server.files.set(path, { body });
     server.files.set("v1/images.json", { body: new TextEncoder().encode('{"images":[]}') });
     await mirror.sync();

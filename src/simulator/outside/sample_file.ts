@@ -28,8 +28,6 @@ interface SampleFile {
 /** Every sample file by its path. */
 export type SampleFiles = Readonly<Record<SamplePath, SampleFile>>;
 
-/** Default size of the ISO image, bytes: large enough to watch a copy for a moment. */
-const ISO_BYTES_DEFAULT = 8 << 20; // 8 MiB
 const ISO_BYTES_MIN = 1 << 20; // 1 MiB
 const ISO_BYTES_MAX = 2 ** 32 - SECTOR_BYTES; // nearly 4 GiB: the padding is one file of one extent
 
@@ -100,17 +98,15 @@ export async function sampleDisk(title: string): Promise<Uint8Array<ArrayBuffer>
  * @throws {AgentError} `invalid_argument` when `isoBytes` is not a valid size
  */
 export async function sampleFiles(
-  options: { isoBytes?: number; signal?: AbortSignal } = {},
+  { isoBytes, signal }: { isoBytes: number; signal?: AbortSignal },
 ): Promise<SampleFiles> {
-  const contents: [string, Content][] = [
-    [SAMPLE_ISO, sampleIso(options.isoBytes ?? ISO_BYTES_DEFAULT)],
-  ];
+  const contents: [string, Content][] = [[SAMPLE_ISO, sampleIso(isoBytes)]];
   for (const [path, title] of Object.entries(DISKS)) {
     contents.push([path, contentOf(await sampleDisk(title))]);
   }
   const files: [string, SampleFile][] = [];
   for (const [path, content] of contents) {
-    files.push([path, { content, digests: await digestsOf(content.chunks(), options.signal) }]);
+    files.push([path, { content, digests: await digestsOf(content.chunks(), signal) }]);
   }
   // The paths are those of SamplePath: the ISO image and the keys of DISKS.
   return Object.fromEntries(files) as SampleFiles;

@@ -3,7 +3,7 @@
 
 import { schemaRef } from "../../domain/description/answer.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { SAMPLE_ISO, type SampleFiles, sampleFiles, type SamplePath } from "./sample_file.ts";
+import { SAMPLE_ISO, type SampleFiles, type SamplePath } from "./sample_file.ts";
 
 /** The publication date of all files. */
 export const PUBLISHED_AT = "2026-11-01T00:00:00Z";
@@ -12,8 +12,8 @@ export const PUBLISHED_AT = "2026-11-01T00:00:00Z";
 interface SampleIndexOptions {
   /** The base of all addresses in the documents, without a slash at the end. */
   readonly baseUrl: string;
-  /** The files to describe; by default, those of the default size. */
-  readonly files?: SampleFiles;
+  /** The files to describe. */
+  readonly files: SampleFiles;
 }
 
 /** The entity tag of bytes with this digest. */
@@ -26,12 +26,11 @@ export function entityTag(sha256: string): string {
  * written, as by the real publisher.
  * @see document 1
  */
-export async function sampleIndex(
-  options: SampleIndexOptions,
-): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
-  const files = options.files ?? await sampleFiles();
+export function sampleIndex(
+  { baseUrl, files }: SampleIndexOptions,
+): Map<string, Uint8Array<ArrayBuffer>> {
   const documents = new Map<string, JsonObject>();
-  const distros = [sampleDistro(options.baseUrl, files), previewDistro(options.baseUrl, files)];
+  const distros = [sampleDistro(baseUrl, files), previewDistro(baseUrl, files)];
   documents.set("v1/index.json", { distros: distros.map(distroSummary) });
   for (const distro of distros) putDistro(documents, distro);
   documents.set("v1/openapi.json", SAMPLE_OPENAPI);

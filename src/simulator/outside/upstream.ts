@@ -17,8 +17,8 @@ interface SampleUpstreamOptions {
   readonly log: Log;
   /** Closes the upstream, or gives up starting it. */
   readonly signal?: AbortSignal;
-  /** Size of the ISO image, bytes: a multiple of 2048 of at least 1 MiB. 8 MiB by default. */
-  readonly isoBytes?: number;
+  /** Size of the ISO image, bytes: a multiple of 2048 of at least 1 MiB. */
+  readonly isoBytes: number;
 }
 
 /** A running upstream with the sample index. */
@@ -135,7 +135,7 @@ async function addDocuments(
   baseUrl: string,
   files: SampleFiles,
 ): Promise<void> {
-  for (const [path, bytes] of await sampleIndex({ baseUrl, files })) {
+  for (const [path, bytes] of sampleIndex({ baseUrl, files })) {
     const { sha256 } = await digestsOf([bytes]);
     resources.set(path, inMemory("application/json; charset=utf-8", bytes, entityTag(sha256)));
   }
