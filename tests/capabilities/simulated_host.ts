@@ -130,7 +130,7 @@ async function openHost(
   const iso = join(mediaDir, "install.iso");
   await Deno.writeFile(iso, isoBytes(ISO_BYTES));
   const transport = simulatedTransport({ self, stateDir });
-  const vmadm = openVmadm(transport, {}, wait);
+  const vmadm = openVmadm(transport, wait);
   const mirror = openMirror({
     store: store.index,
     media: store.media,

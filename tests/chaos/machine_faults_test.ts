@@ -13,7 +13,7 @@ import { messageOf } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { FAULTS } from "../../src/simulator/fault.ts";
 import { changeHost, openState } from "../../src/simulator/host_folder.ts";
-import { VMADM_DEADLINES_MS, type VmadmDeadlines } from "../../src/host/vmadm/call.ts";
+import type { SubcommandMs } from "../support/deadlines.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { mapLimited } from "../../src/runtime/run.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
@@ -131,11 +131,11 @@ function timeOf(isInVain: boolean): number {
   return isInVain ? SHORT_MS : LONG_MS;
 }
 
-function deadlinesOf({ fault }: Strike): VmadmDeadlines {
+function deadlinesOf({ fault }: Strike): SubcommandMs {
   const ms = timeOf(fault.startsWith("hang"));
   const names = ["validate", "create", "lookup", "stop", "reboot", "update", "delete", "info"];
   const deadlines = Object.fromEntries(names.map((name) => [name, ms]));
-  return { ...VMADM_DEADLINES_MS, ...deadlines, boot: 2 * ms };
+  return { ...deadlines, boot: 2 * ms };
 }
 
 /** Whether a console is never shown. */

@@ -1,5 +1,6 @@
 // create and validate: the payload, the sentence, and every way in which vmadm fails to say it.
 
+import { withDeadlines } from "../support/deadlines.ts";
 import { assertEquals, assertFalse } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
@@ -131,7 +132,7 @@ Deno.test("create() does not show the payload's password in its failure", async 
 Deno.test("create() ends at its deadline and names the command", async () => {
   await withFakeVmadm(async (fake) => {
     await fake.answer("create", "exec sleep 600");
-    const vmadm = openVmadm(fake.transport, { create: 300 });
+    const vmadm = openVmadm(withDeadlines(fake.transport, { create: 300 }));
     await refused(() => vmadm.create(PAYLOAD), "timeout", '"vmadm create"', "after 0.3 s");
   });
 });

@@ -1,5 +1,6 @@
 // reboot, and what starting and stopping find when they look at the machine afterwards. Time is the test's.
 
+import { withDeadlines } from "../support/deadlines.ts";
 import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { waitOrAbort } from "../../src/runtime/wait.ts";
@@ -24,7 +25,7 @@ async function withClock(
       waitsMs.push(ms);
       await waitOrAbort("Cannot wait", 0, signal);
     };
-    await test(openVmadm(fake.transport, {}, wait), fake, waitsMs);
+    await test(openVmadm(fake.transport, wait), fake, waitsMs);
   });
 }
 
@@ -202,7 +203,7 @@ Deno.test("an upper-case uuid reaches vmadm in lower case", async () => {
 
 Deno.test("a stop that exceeds its deadline fails with timeout, and the next call gets the machine", async () => {
   await withFakeVmadm(async (fake) => {
-    const vmadm = openVmadm(fake.transport, { stop: 300 });
+    const vmadm = openVmadm(withDeadlines(fake.transport, { stop: 300 }));
     await fake.answer("stop", "exec sleep 600");
     await refused(() => vmadm.stop(UUID, {}), "timeout", `"vmadm stop ${UUID}"`);
     await fake.answer("boot", `echo "Successfully started VM $2" >&2`);

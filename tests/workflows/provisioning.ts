@@ -22,7 +22,7 @@ import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import type { SelfCommand } from "../../src/runtime/executable.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import type { VmadmDeadlines } from "../../src/host/vmadm/call.ts";
+import { type SubcommandMs, withDeadlines } from "../support/deadlines.ts";
 import { runJob } from "../../src/runner/run_job.ts";
 import type { RunningJob } from "../../src/runner/running_job.ts";
 import type { Perform } from "../../src/sandbox/task_calls.ts";
@@ -92,7 +92,7 @@ export function provisionWorkflow(appearSeconds?: number): Workflow {
 /** What differs from an agent's. */
 export interface ProvisioningOptions {
   readonly upstream?: string;
-  readonly vmadmDeadlinesMs?: Partial<VmadmDeadlines>;
+  readonly vmadmDeadlinesMs?: SubcommandMs;
   readonly appearSeconds?: number;
   readonly self?: SelfCommand;
   /** The clock of the store; that of the system unless given. */
@@ -136,7 +136,7 @@ interface Ground {
   readonly host: SimulatedHost;
   readonly pool: GuestPool;
   readonly workflow: Workflow;
-  readonly deadlinesMs: Partial<VmadmDeadlines>;
+  readonly deadlinesMs: SubcommandMs;
 }
 
 async function provisionOnce(ground: Ground, params: JsonObject, steps: Steps): Promise<Job> {
@@ -175,7 +175,7 @@ async function runClaimed(
   // What the capabilities remember is lost with the agent.
   const performFor = openCapabilities({
     ...host,
-    vmadm: openVmadm(host.transport, deadlinesMs),
+    vmadm: openVmadm(withDeadlines(host.transport, deadlinesMs)),
     policy: DEFAULT_POLICY,
     mediaDirs: [host.mediaDir],
     slots: 1,

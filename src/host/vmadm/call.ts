@@ -10,7 +10,7 @@ import type { Transport } from "../transport.ts";
 import { codeOf } from "./output.ts";
 
 /** Milliseconds per operation; vmadm's own timeouts are shorter. */
-export const VMADM_DEADLINES_MS = {
+const DEADLINES_MS = {
   validate: 60_000,
   create: 600_000,
   lookup: 60_000,
@@ -25,20 +25,16 @@ export const VMADM_DEADLINES_MS = {
   info: 30_000,
 } as const;
 
-/** How long each operation may take, milliseconds. */
-export type VmadmDeadlines = Readonly<Record<keyof typeof VMADM_DEADLINES_MS, number>>;
-
-/** The vmadm of one host, and how long its operations may take. */
+/** What operations need to run vmadm. */
 export interface VmadmHost {
   readonly transport: Transport;
-  readonly deadlinesMs: VmadmDeadlines;
   /** Waits between two checks of a machine: waitOrAbort(), or a test's own clock. */
   readonly wait: typeof waitOrAbort;
 }
 
 /** One run of vmadm, with the deadline of its operation. */
 export interface VmadmCall {
-  readonly operation: keyof VmadmDeadlines;
+  readonly operation: keyof typeof DEADLINES_MS;
   /** The action, with which errors begin: `Cannot boot machine <uuid>`. */
   readonly action: string;
   readonly args: readonly string[];
@@ -56,7 +52,7 @@ export interface VmadmCall {
 export async function callVmadm(host: VmadmHost, call: VmadmCall): Promise<CommandResult> {
   try {
     return await host.transport.vmadm(call.args, {
-      deadlineMs: host.deadlinesMs[call.operation],
+      deadlineMs: DEADLINES_MS[call.operation],
       ...(call.payload === undefined ? {} : { stdin: JSON.stringify(call.payload) }),
       ...(call.signal === undefined ? {} : { signal: call.signal }),
       ...(call.released === undefined ? {} : { released: call.released }),

@@ -10,7 +10,7 @@ import { orAborted, waitOrAbort } from "../../runtime/wait.ts";
 import { withoutSecrets } from "./output.ts";
 import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords, endOfLog } from "./power.ts";
-import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
+import type { VmadmHost } from "./call.ts";
 import type { Transport } from "../transport.ts";
 import {
   connectVnc,
@@ -110,15 +110,13 @@ export interface Vmadm {
 
 /**
  * Opens the vmadm of a host.
- * @param deadlinesMs overrides VMADM_DEADLINES_MS
  * @param wait waits between two checks of a machine
  */
 export function openVmadm(
   transport: Transport,
-  deadlinesMs: Partial<VmadmDeadlines> = {},
   wait: VmadmHost["wait"] = waitOrAbort,
 ): Vmadm {
-  const host = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs }, wait };
+  const host = { transport, wait };
   const alone = async <T>(
     given: MachineUuid,
     o: CallOptions,
