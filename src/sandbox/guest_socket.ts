@@ -154,12 +154,7 @@ interface GuestFolder {
  * system's temporary folder. Folders of killed agents are removed on the way.
  */
 export async function makeGuestFolder(
-  { runtimeDir, user, temporaryDir }: {
-    runtimeDir: string;
-    user?: GuestUser;
-    /** The system's temporary folder unless given. */
-    temporaryDir?: string;
-  },
+  { runtimeDir, user }: { runtimeDir: string; user?: GuestUser },
 ): Promise<GuestFolder> {
   const note = join(runtimeDir, FOLDER_NOTE);
   await removeNoted(note);
@@ -168,10 +163,7 @@ export async function makeGuestFolder(
   const fits = new TextEncoder().encode(longest).length <= SOCKET_PATH_BYTES_MAX;
   const folder = fits && user === undefined
     ? await Deno.makeTempDir({ prefix: PREFIX, dir: runtimeDir })
-    : await Deno.makeTempDir({
-      prefix: TEMPORARY_PREFIX,
-      ...(temporaryDir === undefined ? {} : { dir: temporaryDir }),
-    });
+    : await Deno.makeTempDir({ prefix: TEMPORARY_PREFIX });
   await Deno.writeTextFile(note, folder);
   if (user !== undefined) {
     await Deno.chown(folder, null, user.gid);

@@ -353,7 +353,11 @@ Deno.test("makeGuestFolder() sweeps the temporary folder of what dead agents lef
     await Deno.writeTextFile(join(filled.path, "file"), "");
     await setAge(filled.path, old);
     await Deno.mkdir(runtimeDir);
-    const ours = await makeGuestFolder({ runtimeDir, temporaryDir });
+    const before = Deno.env.get("TMPDIR");
+    Deno.env.set("TMPDIR", temporaryDir);
+    const ours = await makeGuestFolder({ runtimeDir }).finally(() =>
+      before === undefined ? Deno.env.delete("TMPDIR") : Deno.env.set("TMPDIR", before)
+    );
     try {
       const kept = Array.from(Deno.readDirSync(temporaryDir), ({ name }) => name)
         .filter((name) => !ours.socketPath.includes(name));
