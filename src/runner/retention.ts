@@ -5,11 +5,10 @@ import { MS_PER_SECOND } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 import { pause } from "../runtime/wait.ts";
 import type { Store } from "../store/store.ts";
-import { INFO_BATCH } from "../store/limits.ts";
+import { INFO_BATCH, PRUNE_BATCH } from "../store/limits.ts";
 
 const LOOK_MS = 60_000;
-/** Jobs, or idempotency keys, that are removed in one write, and the pause before the next write, milliseconds. */
-const BATCH = 200;
+/** Milliseconds between two writes. */
 const PAUSE_MS = 50;
 
 /** Which finished jobs are kept. Both limits apply, and the oldest jobs are removed first. */
@@ -49,15 +48,15 @@ async function pruneUntilStopped(options: RetentionOptions, signal: AbortSignal)
 /** Removes jobs until a batch is not full, so that none is left. */
 async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise<number> {
   const { store, keepSeconds, finishedMax } = options;
-  await inBatches(BATCH, () => store.jobs.pruneKeys(BATCH), signal);
+  await inBatches(PRUNE_BATCH, () => store.jobs.pruneKeys(PRUNE_BATCH), signal);
   let removed = 0;
-  for (let batch = BATCH; batch === BATCH && !signal.aborted;) {
+  for (let batch = PRUNE_BATCH; batch === PRUNE_BATCH && !signal.aborted;) {
     const seconds = keepSeconds();
     const age_ms = seconds === 0 ? null : seconds * MS_PER_SECOND;
-    batch = await store.jobs.prune({ age_ms, finished_max: finishedMax, limit: BATCH });
+    batch = await store.jobs.prune({ age_ms, finished_max: finishedMax, limit: PRUNE_BATCH });
     removed += batch;
     await inBatches(INFO_BATCH, () => store.jobs.pruneInfo(INFO_BATCH), signal);
-    if (batch === BATCH) await pause(PAUSE_MS, signal);
+    if (batch === PRUNE_BATCH) await pause(PAUSE_MS, signal);
   }
   return removed;
 }

@@ -19,6 +19,8 @@ export const READY_MAX = 100;
 export const CLAIM_BYTES = 1024 * 1024;
 /** Lifetime of an idempotency key, milliseconds: a day. */
 export const IDEMPOTENCY_MS: number = DAY_SECONDS * MS_PER_SECOND;
+/** Finished jobs, or idempotency keys, removed in one write: few, so that no other write waits for long. */
+export const PRUNE_BATCH = 200;
 /** Info entries removed in one write; a job may have many thousands. */
 export const INFO_BATCH = 10_000;
 /** How many of the newest jobs are searched for a param with a given name. */

@@ -5,16 +5,14 @@ import { COUNT, FLAG, type ShapeOf, whole } from "../../../domain/description/an
 import { parse } from "../../../domain/description/description.ts";
 import { object } from "../../../domain/description/object.ts";
 import { about, integer } from "../../../domain/description/value.ts";
-import { DAY_SECONDS, MS_PER_SECOND } from "../../../domain/instant.ts";
-import { INFO_BATCH } from "../../../store/limits.ts";
+import { MS_PER_SECOND, YEAR_SECONDS } from "../../../domain/instant.ts";
+import { INFO_BATCH, PRUNE_BATCH } from "../../../store/limits.ts";
 import { readJson, smallBody } from "../../request/body.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 
 const PRUNED_OF_A_CALL_MAX = 1000;
 /** A hundred years, the most that the agent's calendar holds, in seconds. */
-const AGE_SECONDS_MAX = 100 * 365 * DAY_SECONDS;
-/** Jobs removed in one write; small, so that no other write waits for long. */
-const BATCH = 100;
+const AGE_SECONDS_MAX = 100 * YEAR_SECONDS;
 
 /** The body of a prune. */
 export const pruneRequest = object({
@@ -46,15 +44,15 @@ async function pruneJobs(
   const body = await readJson(c, smallBody(limits));
   const { older_than_seconds } = parse(pruneRequest, body, "", "request to remove jobs");
   const age_ms = older_than_seconds * MS_PER_SECOND;
-  const retention = { age_ms, finished_max: Number.MAX_SAFE_INTEGER, limit: BATCH };
+  const retention = { age_ms, finished_max: Number.MAX_SAFE_INTEGER, limit: PRUNE_BATCH };
   let removed = 0;
-  let batch = BATCH;
-  while (batch === BATCH && removed < PRUNED_OF_A_CALL_MAX) {
+  let batch = PRUNE_BATCH;
+  while (batch === PRUNE_BATCH && removed < PRUNED_OF_A_CALL_MAX) {
     batch = await store.jobs.prune(retention);
     removed += batch;
     await store.jobs.pruneInfo(INFO_BATCH);
   }
   log.info("finished jobs removed", { jobs: removed, request_id: c.get("request_id") });
-  const answer: ShapeOf<typeof PRUNED_JOBS> = { removed, more: batch === BATCH };
+  const answer: ShapeOf<typeof PRUNED_JOBS> = { removed, more: batch === PRUNE_BATCH };
   return c.json(answer);
 }
