@@ -23,10 +23,7 @@ const STYLES = [
   "machines.css",
   "library.css",
   "overview.css",
-  "images.css",
-  "workflows.css",
-  "system.css",
-  "host.css",
+  "pages.css",
   "new.css",
 ] as const;
 /** Characters of a digest in a name. */
