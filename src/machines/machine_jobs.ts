@@ -1,29 +1,15 @@
 // Jobs that create machines and act on them. A machine has at most one unfinished job: a second one could
-// undo what the first does, so the store refuses it. This file decides which requests join the existing job,
-// and which are refused with its uuid.
+// undo what the first does, so the store refuses it. provision_job.ts and action_job.ts decide which requests join
+// the existing job, and which are refused with its uuid.
 
 import type { ShapeOf } from "../domain/description/answer.ts";
-import { type AgentError, invalidArgument } from "../domain/error.ts";
-import {
-  type HostUuid,
-  type JobUuid,
-  type MachineUuid,
-  type NewUuid,
-  parseUuid,
-  type WorkflowUuid,
-} from "../domain/id.ts";
+import type { HostUuid, JobUuid, MachineUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
 import { type JobFields, type NewJob, placeOf } from "../domain/job/job.ts";
 import type { Idempotency } from "../domain/job/idempotency.ts";
 import { hostFields } from "../domain/job/wire.ts";
-import { canonicalJson, type JsonObject } from "../domain/json.ts";
+import type { JsonObject } from "../domain/json.ts";
 import type { MACHINE_STARTED } from "../domain/machine/shown.ts";
-import {
-  MACHINE_ACTIONS,
-  type MachineAction,
-  machineNotFound,
-  parseActionOptions,
-  requireActable,
-} from "../domain/machine/action.ts";
+import { MACHINE_ACTIONS, type MachineAction } from "../domain/machine/action.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import type {
   CreateJobOutcome,
@@ -35,19 +21,19 @@ import type {
 import { builtinWorkflow, earlierJob, jobNotFound, jobRefusal } from "../store/job_orders.ts";
 import type { Store } from "../store/store.ts";
 import type { Showing } from "../store/stored_text.ts";
-import { historyOf, holderOf, type JobsOnly, type JoinOrFree, otherJob } from "./history.ts";
+import { claimForAction, prepareAction } from "./action_job.ts";
+import type { JobsOnly, JoinOrFree } from "./history.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import {
   claimMake,
   claimStart,
   type MachineLookup,
   type MediumLookup,
-  otherTarget,
   readStart,
 } from "./provision_job.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
-import { type Policy, requireOwnMachine } from "../domain/policy.ts";
+import type { Policy } from "../domain/policy.ts";
 import type { Now } from "../domain/instant.ts";
 
 interface MachineJobsContext {
@@ -295,73 +281,4 @@ function newJob(
     params,
     ...asked,
   };
-}
-
-/** An action on a machine. `machine` is vmadm's description; undefined for a machine of another host. */
-interface ActionRequest {
-  readonly action: MachineAction;
-  readonly uuid: MachineUuid;
-  readonly options: JsonObject;
-  readonly machine: JsonObject | undefined;
-}
-
-/**
- * Reads the params of a job that acts on a machine, and asks vmadm for the machine.
- * @param elsewhere whether another host has it: what vmadm would say is then left to the tasks there
- * @throws {AgentError} `invalid_argument`; `not_found`; `host`, `timeout`
- */
-async function prepareAction(
-  action: MachineAction,
-  { params, target }: JobFields,
-  elsewhere: boolean,
-  { store, vmadm }: MachineJobsContext,
-): Promise<ActionRequest> {
-  const uuid = parseUuid<MachineUuid>(params.uuid, "uuid");
-  const given = parseActionOptions(action, params, ["uuid"]);
-  if (target !== null && target !== machineTarget(uuid)) {
-    throw otherTarget(target, machineTarget(uuid));
-  }
-  if (elsewhere) {
-    if (action === "eject" && given.files === undefined) throw filesUnknown(uuid);
-    return { action, uuid, options: given, machine: undefined };
-  }
-  const machine = await vmadm.get(uuid);
-  if (machine === null) throw machineNotFound(uuid);
-  const options = action === "eject" && given.files === undefined
-    ? { files: [...(await historyOf(uuid, machine, store)).media] }
-    : given;
-  return { action, uuid, options, machine };
-}
-
-/**
- * Gives a job its machine, unless another job has it. The holder is checked before the machine's state,
- * which that job is changing.
- * @throws {AgentError} `conflict`, `forbidden`
- */
-async function claimForAction(
-  { action, uuid, options, machine }: ActionRequest,
-  job: JobFields,
-  { store, policy }: MachineJobsContext,
-): Promise<JoinOrFree> {
-  const target = machineTarget(uuid);
-  const params = { uuid, ...options };
-  const { holder } = await holderOf(target, store);
-  if (holder !== undefined) {
-    const same = holder.workflow_uuid === ACTION_WORKFLOWS[action] &&
-      canonicalJson(holder.requested_params) === canonicalJson(params);
-    if (!same) throw otherJob(holder, target);
-    return { kind: "duplicate", job_uuid: holder.uuid };
-  }
-  if (machine !== undefined) {
-    requireOwnMachine(policy, uuid, machine);
-    requireActable(action, uuid, machine, options);
-  }
-  return { kind: "free", job: { ...job, target, machine_uuid: uuid, params } };
-}
-
-function filesUnknown(uuid: MachineUuid): AgentError {
-  const message =
-    `Cannot eject from machine ${uuid}: another host has it, and the files are not named, ` +
-    `expected files, or POST /agent/v1/machines/${uuid}/eject, which that host answers`;
-  return invalidArgument("files", message, "Missing");
 }
