@@ -164,7 +164,7 @@ export interface Retention {
  */
 export interface JobStore extends RunStore {
   /** @param unfinishedMax maximum number of unfinished jobs, including this one */
-  create(job: NewJob, unfinishedMax?: number): Promise<CreateJobOutcome>;
+  create(job: NewJob, unfinishedMax: number): Promise<CreateJobOutcome>;
   /** Creates a job of a workflow in one call, after checking for a repeated request. */
   order(order: JobOrder, rules: OrderRules): Promise<OrderOutcome>;
   /** Outcome of an earlier request with this key, or undefined. */
@@ -218,7 +218,7 @@ export interface JobStore extends RunStore {
     call?: string,
   ): Promise<ChangeOutcome>;
   /** Creates a new job from a finished one; the two jobs refer to each other. */
-  retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
+  retry(uuid: JobUuid, successor: NewJob, unfinishedMax: number): Promise<RetryOutcome>;
   /** Job counts per execution in the disjoint windows of document 2. */
   stats(): Promise<JobStats>;
   /**

@@ -79,7 +79,7 @@ export interface JournalStore {
 /** Rules for writing a workflow. */
 export interface WorkflowRules {
   /** Maximum number of workflows, including this one. */
-  readonly max?: number;
+  readonly max: number;
   /** Whether names must be unique. */
   readonly uniqueName?: boolean;
 }
@@ -129,7 +129,7 @@ export interface WorkflowStore {
   /** A call that is repeated after a lost answer finds the uuid taken by its own workflow. */
   create(
     workflow: Workflow,
-    rules?: WorkflowRules,
+    rules: WorkflowRules,
   ): Promise<CreateWorkflowOutcome>;
   /** Writes built-in workflows, all or none; those that are missing are created, those that differ are replaced. */
   putBuiltin(...workflows: readonly Workflow[]): Promise<void>;
@@ -161,7 +161,7 @@ export interface InfoStore {
     uuid: JobUuid,
     entry: JsonObject,
     now: Instant,
-    entriesMax?: number,
+    entriesMax: number,
     attempt?: number | undefined,
     call?: string,
   ): Promise<"appended" | "full" | "not_found">;

@@ -132,7 +132,7 @@ async function startTrial(
   const guests = openGuests(context, state);
   const runner = await openRunner(context, rooms, state, guests);
   opened("runner", () => runner.stop(0));
-  await store.jobs.create(job);
+  await store.jobs.create(job, 1);
   return openLooks({ uuid: job.uuid, config, store, host, guests: await guests, notifier });
 }
 

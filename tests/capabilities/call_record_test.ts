@@ -9,6 +9,7 @@ import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";
 import { until } from "../support/until.ts";
 import { callsOf, machineUuidOf, withHost } from "./simulated_host.ts";
 import { isoBytes } from "../support/medium.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const UUID: string = machineUuidOf(1);
 const { signal } = new AbortController();
@@ -65,7 +66,7 @@ Deno.test("a task without calls, or with notes only, leaves no entry about calls
     await perform("info", [{ a: 1 }], signal);
     await perform("log.info", ["x"], signal);
     perform.close();
-    await store.info.append(uuid, { last: true }, "2030-01-01T00:00:00.000Z" as never);
+    await store.info.append(uuid, { last: true }, "2030-01-01T00:00:00.000Z" as never, NO_LIMIT);
     assertEquals(await callsOf(store, uuid), []);
   });
 });

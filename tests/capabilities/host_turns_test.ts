@@ -16,6 +16,7 @@ import {
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../../src/wall/protocol.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { type SimulatedHost, withHost } from "./simulated_host.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** The host's vmadm, with the count of its processes. */
 function counted(transport: Transport) {
@@ -59,7 +60,7 @@ function openTasks(
     count,
     async task(number, signal = new AbortController().signal) {
       const job = jobOf(number);
-      await store.jobs.create(job);
+      await store.jobs.create(job, NO_LIMIT);
       return performFor({ job_uuid: job.uuid, task_name: "t", signal });
     },
   };

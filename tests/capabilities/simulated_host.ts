@@ -33,6 +33,7 @@ import { jobOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { isoBytes } from "../support/medium.ts";
 import { selfOfRun } from "../support/agent_process.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const CALL_DEADLINE_MS = 60_000;
 /** Faces of the simulator that are processes of their own here: a fault may end them. */
@@ -183,7 +184,7 @@ async function openHost(
     simulate,
     async newJob(number) {
       const job = jobOf(number);
-      await store.jobs.create(job);
+      await store.jobs.create(job, NO_LIMIT);
       const { signal } = new AbortController();
       return {
         uuid: job.uuid,

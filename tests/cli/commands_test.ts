@@ -5,6 +5,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { withFolder } from "../support/until.ts";
 import { BODY, jobIn, newJob, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { document, said } from "./screen.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const NO_JOB = "00000000-0000-4000-8000-000000000404";
 
@@ -184,7 +185,7 @@ Deno.test("job resume reports a result, a JSON result or an error", () =>
 Deno.test("job info prints one object a line, job stats one row a window", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
-    await agent.store.info.append(uuid, { "10%": "copied\n" }, agent.clock.now);
+    await agent.store.info.append(uuid, { "10%": "copied\n" }, agent.clock.now, NO_LIMIT);
     const info = await said(agent, ["job", "info", uuid]);
     assertEquals(info.out(), '{"10%":"copied\\n"}\n');
     const workflow = await newWorkflow(agent, { secret_params: ["license_key"] });
@@ -194,7 +195,7 @@ Deno.test("job info prints one object a line, job stats one row a window", () =>
       my_token: "by its name",
       plain: 1,
     };
-    await agent.store.info.append(secretive, fields, agent.clock.now);
+    await agent.store.info.append(secretive, fields, agent.clock.now, NO_LIMIT);
     const masked = { list: [{ license_key: "***" }], my_token: "***", plain: 1 };
     assertEquals(document(await said(agent, ["job", "info", secretive])), masked);
     assertEquals(document(await said(agent, ["job", "info", secretive, "--json"])), [masked]);

@@ -5,6 +5,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { claimAll, endTask, newJob, withHttpAgent } from "../http/http_agent.ts";
 import { until } from "../support/until.ts";
 import { screenFor } from "./screen.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** Bytes of events that one connection brings; an event of the test has some 300. */
 const CUT_BYTES = 1_500;
@@ -78,7 +79,7 @@ Deno.test("job tail continues after each cut: no line is lost or repeated", () =
     await using way = cutting(agent.port);
     const uuid = await newJob(agent) as JobUuid;
     await claimAll(agent);
-    const say = (n: number) => agent.store.info.append(uuid, { n }, agent.clock.now);
+    const say = (n: number) => agent.store.info.append(uuid, { n }, agent.clock.now, NO_LIMIT);
     for (let n = 1; n <= 3; n++) await say(n);
     const screen = screenFor(way.url);
     const ended = screen.run("job", "tail", uuid, "--json");

@@ -18,6 +18,7 @@ import {
 } from "../http/http_agent.ts";
 import { until } from "../support/until.ts";
 import { said, type Screen, screenFor, type ScreenOptions } from "./screen.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const MIB = 1_048_576;
 
@@ -52,7 +53,12 @@ function following(
       ended,
       info: async (entry) => {
         // What a test tells is JSON.
-        await agent.store.info.append(uuid, JSON.parse(JSON.stringify(entry)), agent.clock.now);
+        await agent.store.info.append(
+          uuid,
+          JSON.parse(JSON.stringify(entry)),
+          agent.clock.now,
+          NO_LIMIT,
+        );
       },
       sees: (text) => until(JSON.stringify(text), () => screen.err().includes(text)),
     });
@@ -233,7 +239,7 @@ Deno.test("a step's lines come before its end, however many arrive at once", () 
     const uuid = await newJob(agent, { workflow }) as JobUuid;
     await claimAll(agent);
     const say = (task: string, n: number) =>
-      agent.store.info.append(uuid, { task, message: `${n}` }, agent.clock.now);
+      agent.store.info.append(uuid, { task, message: `${n}` }, agent.clock.now, NO_LIMIT);
     const count = 1_200;
     for (let n = 0; n < count; n++) await say("place", n);
     await endTask(agent, uuid, { kind: "continue" }, { name: "place" });
@@ -385,7 +391,7 @@ Deno.test("job tail prints a finished job like a running one", () =>
     await run.run("job", "run", workflow);
     const uuid = run.out().trim() as JobUuid;
     await claimAll(agent);
-    await agent.store.info.append(uuid, { "10%": "copied" }, agent.clock.now);
+    await agent.store.info.append(uuid, { "10%": "copied" }, agent.clock.now, NO_LIMIT);
     await endTask(agent, uuid, SUCCEEDED);
     const tail = screenFor(agent.url);
     assertEquals(await tail.run("job", "tail", uuid), 0);

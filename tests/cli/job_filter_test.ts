@@ -14,6 +14,7 @@ import {
 import { register } from "../store/host_suite.ts";
 import { jobOf, RUNNER, uuidOf } from "../support/job.ts";
 import { said } from "./screen.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** The uuids that a list with these flags shows. */
 async function listed(agent: HttpAgent, ...flags: string[]): Promise<string[]> {
@@ -183,7 +184,7 @@ Deno.test("job list shows the requested columns, and searches for a text", () =>
     ]);
     const machine_uuid = uuidOf<MachineUuid>(900);
     const target = `/machines/${machine_uuid}`;
-    await agent.store.jobs.create(jobOf(1, { machine_uuid, target }));
+    await agent.store.jobs.create(jobOf(1, { machine_uuid, target }), NO_LIMIT);
     const machines = await said(agent, ["job", "list", "--columns", "machine", "--target", target]);
     assertEquals(machines.out().split("\n")[1], machine_uuid);
     assertEquals(await listed(agent, "--search", "BOOM"), [failed]);

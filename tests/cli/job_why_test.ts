@@ -14,19 +14,20 @@ import {
   withHttpAgent,
 } from "../http/http_agent.ts";
 import { document, said } from "./screen.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const SECRET = "hunter2-hunter2";
 
 /** A job whose second task fails, after it logged. */
 async function failedJob(agent: HttpAgent): Promise<JobUuid> {
   const workflow = { ...workflowOf(), secret_params: ["license_key"] };
-  await agent.store.jobs.create(jobOf(1, { workflow }));
+  await agent.store.jobs.create(jobOf(1, { workflow }), NO_LIMIT);
   const uuid = uuidOf<JobUuid>(1);
   await claimAll(agent);
   await endTask(agent, uuid, { kind: "continue" }, { result: { free: 12, license_key: SECRET } });
   for (let line = 1; line <= 12; line++) {
     const entry = { task: "second", log: "info", message: `line ${line}` };
-    await agent.store.info.append(uuid, entry, T0);
+    await agent.store.info.append(uuid, entry, T0, NO_LIMIT);
   }
   const error = { name: "Error", message: "No space left" };
   await endTask(agent, uuid, { kind: "fail", onerror: false }, { ...resultOf("second"), error });
@@ -50,7 +51,7 @@ Deno.test("job why shows the failed task, its log and what to type next", () =>
 /** A job of two tasks whose second fails, and whose onerror chain then ends as given. */
 async function undoneJob(agent: HttpAgent, undo: JsonValue, error: string): Promise<JobUuid> {
   const workflow = workflowOf({ onerror: [taskOf("undo")] });
-  await agent.store.jobs.create(jobOf(2, { workflow }));
+  await agent.store.jobs.create(jobOf(2, { workflow }), NO_LIMIT);
   const uuid = uuidOf<JobUuid>(2);
   await claimAll(agent);
   await endTask(agent, uuid, { kind: "continue" });
@@ -108,7 +109,7 @@ Deno.test("job get masks params, with --json too, and with --full shows the whol
   withHttpAgent(async (agent) => {
     const workflow = { ...workflowOf(), secret_params: ["license_key"] };
     const params = { plain: "seen", license_key: SECRET, root_pw: SECRET };
-    await agent.store.jobs.create(jobOf(1, { workflow, params }));
+    await agent.store.jobs.create(jobOf(1, { workflow, params }), NO_LIMIT);
     const json = await said(agent, ["job", "get", uuidOf(1), "--json"]);
     const masked = { plain: "seen", license_key: "***", root_pw: "***" };
     assertEquals((document(json) as { params: unknown }).params, masked);

@@ -9,6 +9,7 @@ import type { LazyPart, TextPart } from "../../src/store/stored_text.ts";
 import { jobOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { BODY, withHttpAgent } from "./http_agent.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const WORKFLOW = { name: "one", chain: [{ name: "first", body: BODY }] };
 const LARGE = { ...WORKFLOW, note: "x".repeat(100_000) };
@@ -71,7 +72,7 @@ Deno.test("a cancel never waits behind other small bodies", async () => {
   };
   await withHttpAgent(async ({ call, store }) => {
     const { uuid } = jobOf(1);
-    await store.jobs.create(jobOf(1));
+    await store.jobs.create(jobOf(1), NO_LIMIT);
     const waiting = call("POST", "/workflows", { ...WORKFLOW, note: "x".repeat(2_000) });
     await waits;
     const canceled = await call("POST", `/jobs/${uuid}/cancel`, {});
@@ -106,7 +107,7 @@ Deno.test("a document that cannot be sent now is not kept as being read", async 
   };
   await withHttpAgent(async (agent) => {
     const job = jobOf(1, { params: { text: "y".repeat(400_000) } });
-    await store.jobs.create(job);
+    await store.jobs.create(job, NO_LIMIT);
     for (const path of ["", "/wait?timeout=0"]) {
       assertEquals((await agent.call("GET", `/jobs/${job.uuid}${path}`)).status, 503);
       assertEquals(open.size, 0);

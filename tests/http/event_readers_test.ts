@@ -12,6 +12,7 @@ import { until, withFolder } from "../support/until.ts";
 import { readEvents } from "./event_reader.ts";
 import { type HttpAgent, newJob, withHttpAgent } from "./http_agent.ts";
 import { makeCertificate } from "./tls_files.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** Much more than the agent's buffer, and those of the system, take. */
 const LINES = 500;
@@ -30,7 +31,7 @@ async function fallBehind(
   const before = cut();
   const text = "x".repeat(LINE_CHARS);
   for (let line = 0; line < LINES; line++) {
-    await agent.store.info.append(job, { message: text, line }, T0);
+    await agent.store.info.append(job, { message: text, line }, T0, NO_LIMIT);
   }
   await until("the cut", () => cut() > before);
   const read: number[] = [];

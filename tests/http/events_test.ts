@@ -5,7 +5,7 @@ import { EVENT_KINDS, EVENT_PAYLOADS } from "../../src/domain/event.ts";
 import { type Description, parse } from "../../src/domain/description/description.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
+import { DEFAULT_HTTP_LIMITS, NO_LIMIT } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import { T0 } from "../support/job.ts";
 import { type ReadEvent, readEvents } from "./event_reader.ts";
@@ -52,7 +52,7 @@ async function runJob(agent: HttpAgent, fields: JsonObject = {}): Promise<JobUui
   const uuid = await newJob(agent, { workflow, ...fields });
   await claimAll(agent);
   await endTask(agent, uuid, { kind: "continue" });
-  await agent.store.info.append(uuid, { message: "half way", password: "hidden" }, T0);
+  await agent.store.info.append(uuid, { message: "half way", password: "hidden" }, T0, NO_LIMIT);
   await endTask(agent, uuid, { kind: "succeed" }, { name: "second" });
   return uuid;
 }
@@ -200,8 +200,8 @@ Deno.test("secrets of a workflow are masked in progress and in log lines", () =>
     const uuid = await newJob(agent, { workflow, colour: "red" });
     await claimAll(agent);
     const said = { colour: "red", password: "hidden", done: 1 };
-    await agent.store.info.append(uuid, { task: "first", message: "on", ...said }, T0);
-    await agent.store.info.append(uuid, { task: "first", progress: said }, T0);
+    await agent.store.info.append(uuid, { task: "first", message: "on", ...said }, T0, NO_LIMIT);
+    await agent.store.info.append(uuid, { task: "first", progress: said }, T0, NO_LIMIT);
     await using reader = await readEvents(agent.url, "?last_event_id=0&kind=job,log");
     const events = await reader.until(({ data }) =>
       isJsonObject(data.line) && data.line.progress !== null
@@ -291,7 +291,12 @@ Deno.test("fields of log lines are masked for each scope by general names of sec
     const job = await agent.call("POST", "/jobs", { workflow: made.body.uuid }, admin);
     assert(isJsonObject(job.body));
     const said = { colour: "red", deep: [{ api_token: "t", password: "p" }], done: 1 };
-    await agent.store.info.append(job.body.uuid as JobUuid, { message: "on", ...said }, T0);
+    await agent.store.info.append(
+      job.body.uuid as JobUuid,
+      { message: "on", ...said },
+      T0,
+      NO_LIMIT,
+    );
     const masked = { colour: "***", deep: [{ api_token: "***", password: "***" }], done: 1 };
     for (const token of [READ, ADMIN]) {
       await using reader = await readEvents(agent.url, "?last_event_id=0&kind=log", bearer(token));
@@ -308,10 +313,10 @@ Deno.test("a reader that reconnects for one job or kind causes few reads, howeve
     const { last } = await agent.store.events.bounds();
     const lines = Array.from(
       { length: 9000 },
-      (_, line) => agent.store.info.append(other, { message: "of another", line }, T0),
+      (_, line) => agent.store.info.append(other, { message: "of another", line }, T0, NO_LIMIT),
     );
     await Promise.all(lines);
-    await agent.store.info.append(uuid, { message: "mine" }, T0);
+    await agent.store.info.append(uuid, { message: "mine" }, T0, NO_LIMIT);
     const end = (await agent.store.events.bounds()).last;
     const ofJob = await agent.store.events.after(0, 64, { job: [uuid] });
     assertEquals(ofJob.events.map(({ kind }) => kind), ["job", "log"]);

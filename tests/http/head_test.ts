@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { JOB_UUID } from "../../src/http/openapi/schemas.ts";
-import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
+import { DEFAULT_HTTP_LIMITS, NO_LIMIT } from "../support/limits.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { NO_UUID, withHttpAgent } from "./http_agent.ts";
 import { withExample, withWorld } from "./openapi_agent.ts";
@@ -78,10 +78,10 @@ Deno.test("HEAD of a missing resource, with an invalid query, and with a matchin
 
 Deno.test("HEAD of a list that is sent in pieces shows everything but its length", async () => {
   await withHttpAgent(async ({ port, store }) => {
-    for (let n = 1; n <= 50; n++) await store.jobs.create(jobOf(n));
-    const outcome = await store.jobs.create(jobOf(51, { uuid: JOB_UUID as JobUuid }));
+    for (let n = 1; n <= 50; n++) await store.jobs.create(jobOf(n), NO_LIMIT);
+    const outcome = await store.jobs.create(jobOf(51, { uuid: JOB_UUID as JobUuid }), NO_LIMIT);
     assertEquals(outcome.kind, "created");
-    for (let n = 0; n < 50; n++) await store.info.append(JOB_UUID as JobUuid, { n }, T0);
+    for (let n = 0; n < 50; n++) await store.info.append(JOB_UUID as JobUuid, { n }, T0, NO_LIMIT);
     for (const path of ["/jobs", "/jobs?limit=40", `/jobs/${JOB_UUID}/info`]) {
       const [get, head] = [await answerTo(port, "GET", path), await answerTo(port, "HEAD", path)];
       assertEquals([path, head.status, head.text], [path, 200, ""]);

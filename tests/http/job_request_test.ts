@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
+import { DEFAULT_HTTP_LIMITS, NO_LIMIT } from "../support/limits.ts";
 import { jobOf } from "../support/job.ts";
 import {
   assertRefused,
@@ -75,7 +75,7 @@ Deno.test("more locks than the limit are answered with 503 and Retry-After", asy
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const requests = Array.from({ length: 256 }, (_, n) => jobOf(n + 1, { locks: `^/${n}$` }));
-    await Promise.all(requests.map((request) => agent.store.jobs.create(request)));
+    await Promise.all(requests.map((request) => agent.store.jobs.create(request, NO_LIMIT)));
     const answer = await agent.call("POST", "/jobs", { workflow, locks: "^/a$" });
     assertMatch(assertRefused(answer, 503, "ServiceUnavailable"), /256 locks/);
     assertMatch(answer.headers.get("retry-after") ?? "", /^\d+$/);

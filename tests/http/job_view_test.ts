@@ -22,6 +22,7 @@ import {
   withHttpAgent,
 } from "./http_agent.ts";
 import { ADMIN, bearer, READ, withTokens } from "./token_agent.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const VIEW = "/agent/v1/jobs";
 const SECRET = "hunter2-hunter2";
@@ -158,7 +159,7 @@ Deno.test("a running job shows its task, and between two attempts the time of th
     const workflow = workflowOf({ name: "retrying" });
     const target = `/machines/${uuidOf<JobUuid>(77)}`;
     const params = { machine: { alias: "web-1" } };
-    await agent.store.jobs.create(jobOf(1, { workflow, target, params }));
+    await agent.store.jobs.create(jobOf(1, { workflow, target, params }), NO_LIMIT);
     const uuid = uuidOf<JobUuid>(1);
     assertHas(await summaryOf(agent, uuid), {
       state: "queued",
@@ -289,11 +290,11 @@ Deno.test("no view shows a secret to any caller; params are shown to callers who
       list: [{ root_pw: { old: SECRET } }],
       machine: { customer_metadata: { root_pw: SECRET, "user-script": SECRET } },
     };
-    await agent.store.jobs.create(jobOf(1, { workflow, params }));
+    await agent.store.jobs.create(jobOf(1, { workflow, params }), NO_LIMIT);
     const uuid = uuidOf<JobUuid>(1);
     const fields = { list: [{ license_key: SECRET }], vnc_password: SECRET };
-    await agent.store.info.append(uuid, { log: "info", message: "m", fields }, T0);
-    await agent.store.info.append(uuid, { api_token: { deep: SECRET } }, T0);
+    await agent.store.info.append(uuid, { log: "info", message: "m", fields }, T0, NO_LIMIT);
+    await agent.store.info.append(uuid, { api_token: { deep: SECRET } }, T0, NO_LIMIT);
     for (const token of [READ, ADMIN]) {
       for (const path of [VIEW, `${VIEW}/${uuid}`, `${VIEW}/${uuid}/log`]) {
         const answer = await agent.call("GET", path, undefined, bearer(token));
@@ -328,7 +329,7 @@ Deno.test("no view shows a secret to any caller; params are shown to callers who
 Deno.test("no view shows a secret in a task's error, even where the error is cut", () =>
   withTokens(async (agent) => {
     const workflow = { ...workflowOf(), secret_params: ["license_key"] };
-    await agent.store.jobs.create(jobOf(1, { workflow }));
+    await agent.store.jobs.create(jobOf(1, { workflow }), NO_LIMIT);
     const uuid = uuidOf<JobUuid>(1);
     await claimAll(agent);
     await failAttempt(agent, uuid, 0, 0, { license_key: SECRET, code: 17 });

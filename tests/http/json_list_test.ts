@@ -16,7 +16,7 @@ import { readText } from "../../src/store/stored_text.ts";
 import type { Timers } from "../../src/runtime/timers.ts";
 import { GRACE_MS, LISTENING } from "../support/listening.ts";
 import { heldTimers, quickTimers } from "../support/timers.ts";
-import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
+import { DEFAULT_HTTP_LIMITS, NO_LIMIT } from "../support/limits.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, jobIn, listOf, newJob, withHttpAgent } from "./http_agent.ts";
@@ -72,7 +72,7 @@ Deno.test("the info of a job is listed to its end or limit, over many pages", as
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const entries = Array.from({ length: 450 }, (_, n) => ({ n }));
-    for (const entry of entries) agent.store.info.append(uuid, entry, T0);
+    for (const entry of entries) agent.store.info.append(uuid, entry, T0, NO_LIMIT);
     const path = `/jobs/${uuid}/info`;
     await until("all to be there", async () => (await agent.store.info.list(uuid, 449))?.length);
     assertEquals((await agent.call("GET", path)).body, entries);
@@ -86,7 +86,10 @@ Deno.test("a list may contain entries of any size, even megabytes", async () => 
   await withHttpAgent(async (agent) => {
     const large = "ü".repeat(700_000);
     for (let n = 1; n <= 40; n++) {
-      await agent.store.jobs.create(jobOf(n, { params: n % 10 === 0 ? { large } : { n } }));
+      await agent.store.jobs.create(
+        jobOf(n, { params: n % 10 === 0 ? { large } : { n } }),
+        NO_LIMIT,
+      );
     }
     const jobs = listOf(await agent.call("GET", "/jobs"));
     assertEquals(jobs.map(({ uuid }) => uuid).reverse(), jobs.map((_, n) => uuidOf(n + 1)));
@@ -106,7 +109,7 @@ Deno.test("each page is read only after the caller took the previous one", async
     const after = reads();
     assert(after <= 2, `${after} pages were read for one`);
     // What comes in meanwhile is newer than the first page.
-    await store.jobs.create(jobOf(999));
+    await store.jobs.create(jobOf(999), NO_LIMIT);
     for (let part = await reader.read(); !part.done; part = await reader.read()) text += part.value;
     assertEquals(JSON.parse(text).map(({ uuid }: { uuid: string }) => uuid), jobs);
   }, { store });
@@ -148,7 +151,7 @@ Deno.test("a caller who leaves ends the reading, and frees its slot", async () =
   await withHttpAgent(async (agent) => {
     // More than the buffers of a connection hold.
     const params = { text: "x".repeat(200_000) };
-    for (let n = 1; n <= 200; n++) await store.jobs.create(jobOf(n, { params }));
+    for (let n = 1; n <= 200; n++) await store.jobs.create(jobOf(n, { params }), NO_LIMIT);
     const connection = await Deno.connect({ hostname: "127.0.0.1", port: agent.port });
     await connection.write(new TextEncoder().encode(listed(GET_JOBS)));
     await connection.read(new Uint8Array(1000));
@@ -197,7 +200,7 @@ Deno.test("removing a job while its info is read cuts the list off", async () =>
   const { store } = await watchedStore();
   await withApp(async (app, context) => {
     const uuid = await finishedJob(context);
-    for (let n = 0; n < 100; n++) await store.info.append(uuid, { n }, T0);
+    for (let n = 0; n < 100; n++) await store.info.append(uuid, { n }, T0, NO_LIMIT);
     const list = await get(app, `/jobs/${uuid}/info`);
     const keep = { age_ms: null, finished_max: 0, limit: 10 };
     assertEquals(await store.jobs.prune(keep), 1);
@@ -208,7 +211,7 @@ Deno.test("removing a job while its info is read cuts the list off", async () =>
 
 /** A job that has ended, in the store that the application has. */
 async function finishedJob({ store }: ServedAgent): Promise<JobUuid> {
-  const outcome = await store.jobs.create(jobOf(1));
+  const outcome = await store.jobs.create(jobOf(1), NO_LIMIT);
   assert(outcome.kind === "created");
   await store.jobs.cancel(outcome.job.uuid);
   return outcome.job.uuid;

@@ -5,11 +5,12 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, uuidOf } from "../support/job.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** Queues jobs with numbers from 1. @returns their uuids, newest first */
 export async function fillWithJobs(store: Store, count: number): Promise<JobUuid[]> {
   const numbers = Array.from({ length: count }, (_, n) => n + 1);
-  const outcomes = await Promise.all(numbers.map((n) => store.jobs.create(jobOf(n))));
+  const outcomes = await Promise.all(numbers.map((n) => store.jobs.create(jobOf(n), NO_LIMIT)));
   assertEquals(new Set(outcomes.map(({ kind }) => kind)), new Set(["created"]));
   return numbers.map((n) => uuidOf<JobUuid>(n)).reverse();
 }

@@ -12,6 +12,7 @@ import { readExposition, type ReadFamily, valueOf } from "../metrics/exposition_
 import { jobOf, RUNNER, T0 } from "../support/job.ts";
 import { findProgram, programTest } from "../support/program.ts";
 import { type HttpAgent, jobIn, newJob, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 interface Measured {
   readonly agent: HttpAgent;
@@ -141,9 +142,9 @@ Deno.test("the age of the queue is that of the job that could have run longest",
     const at = (time: string) => `2026-11-20T${time}.000Z`;
     agent.clock.now = at("14:00:00");
     const made = { created_at: at("13:00:00") };
-    await store.jobs.create(jobOf(1, { ...made, exec_after: at("15:00:00") }));
+    await store.jobs.create(jobOf(1, { ...made, exec_after: at("15:00:00") }), NO_LIMIT);
     assertEquals(await age(), 0);
-    await store.jobs.create(jobOf(2, { ...made, exec_after: at("13:59:30") }));
+    await store.jobs.create(jobOf(2, { ...made, exec_after: at("13:59:30") }), NO_LIMIT);
     assertEquals(await age(), 30);
     agent.clock.now = at("12:00:00");
     assertEquals(await age(), 0);

@@ -43,7 +43,7 @@ import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
 import type { MediaFile } from "../../src/store/media_store.ts";
-import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
+import { DEFAULT_HTTP_LIMITS, NO_LIMIT } from "../support/limits.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
 import { jobOf, T0, taskOf } from "../support/job.ts";
 import { hostRoutes } from "../../src/http/routes/host.ts";
@@ -208,14 +208,14 @@ export async function withExample(
         }
         const workflow = exampleWorkflow();
         // With compat no two workflows have one name.
-        if (operation !== "workflow_create") await workflows.create(workflow);
+        if (operation !== "workflow_create") await workflows.create(workflow, { max: NO_LIMIT });
         // A job of a machine would hold it.
         if (operation !== "job_create" && !operation.startsWith("machine_")) {
           const uuid = JOB_UUID as JobUuid;
           const target = String(JOB_REQUEST.target);
           const params = { machine: MACHINE_UUID };
-          await jobs.create({ uuid, workflow, target, params });
-          await info.append(uuid, { message: "seen" }, T0);
+          await jobs.create({ uuid, workflow, target, params }, NO_LIMIT);
+          await info.append(uuid, { message: "seen" }, T0, NO_LIMIT);
           await bringTo(agent, operation, uuid);
         }
         // A stream of events ends with the agent, and no sooner.

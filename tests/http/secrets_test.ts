@@ -11,6 +11,7 @@ import { jobOf, resultOf, RUNNER, T0, uuidOf, workflowOf } from "../support/job.
 import type { HttpAgent } from "./http_agent.ts";
 import { ADMIN, bearer, READ, withTokens } from "./token_agent.ts";
 import { claimJobs } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const SECRET = "hunter2-hunter2";
 const JOB = uuidOf<JobUuid>(1);
@@ -21,12 +22,15 @@ const PARAMS = { ...HELD, customer_metadata: { root_pw: SECRET, "user-script": S
 /** A finished job with secrets wherever a job may have them, of any size. */
 async function fill(store: Store, filler: number): Promise<void> {
   const large = "x".repeat(filler);
-  await store.workflows.create({ ...WORKFLOW, large });
-  await store.jobs.create(jobOf(1, {
-    workflow: WORKFLOW,
-    params: { ...PARAMS, large },
-    callback_url: `https://callbacks.example.org/?key=${SECRET}`,
-  }));
+  await store.workflows.create({ ...WORKFLOW, large }, { max: NO_LIMIT });
+  await store.jobs.create(
+    jobOf(1, {
+      workflow: WORKFLOW,
+      params: { ...PARAMS, large },
+      callback_url: `https://callbacks.example.org/?key=${SECRET}`,
+    }),
+    NO_LIMIT,
+  );
   const [job] = await claimJobs(store, RUNNER, 1) as [Job];
   await store.jobs.recordTask({
     job_uuid: job.uuid,
@@ -40,7 +44,7 @@ async function fill(store: Store, filler: number): Promise<void> {
     elapsed_ms: 1,
     event: { kind: "succeed" },
   });
-  await store.info.append(JOB, { ...HELD, large, internal_metadata: { a: SECRET } }, T0);
+  await store.info.append(JOB, { ...HELD, large, internal_metadata: { a: SECRET } }, T0, NO_LIMIT);
 }
 
 const PATHS = [
@@ -100,7 +104,10 @@ for (const [filler, wording] of CASES) {
 
 Deno.test("masking a long text yields to other work between parts", async () => {
   await withTokens(async ({ store, context }) => {
-    await store.jobs.create(jobOf(1, { params: { large: SECRET + "x".repeat(4_000_000) } }));
+    await store.jobs.create(
+      jobOf(1, { params: { large: SECRET + "x".repeat(4_000_000) } }),
+      NO_LIMIT,
+    );
     const app = createApp(context);
     const headers = { host: "localhost", ...bearer(READ) };
     let turns = 0;
@@ -151,7 +158,7 @@ Deno.test("secret_params are names, and kept as sent; a retried job keeps them",
     const retried = await agent.call("POST", `/agent/v1/jobs/${JOB}/retry`, {}, admin);
     assertEquals(retried.status, 201);
     const { uuid } = retried.body as { uuid: JobUuid };
-    await agent.store.info.append(uuid, HELD, T0);
+    await agent.store.info.append(uuid, HELD, T0, NO_LIMIT);
     assertFalse((await textAs(agent, READ, `/jobs/${uuid}/info`)).includes(SECRET));
   });
 });

@@ -18,6 +18,7 @@ import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { createApp } from "../../src/http/app.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { WorkflowStore } from "../../src/store/store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 Deno.test("GET /workflows answers an empty array when there is none", async () => {
   await withHttpAgent(async (agent) => {
@@ -240,7 +241,9 @@ Deno.test("GET /workflows answers a list of many pages in the order of creation"
   await withHttpAgent(async (agent) => {
     const names = Array.from({ length: 90 }, (_, number) => `w${number}`);
     for (const [number, name] of names.entries()) {
-      await agent.store.workflows.create(workflowOf({ uuid: uuidOf(number), name }));
+      await agent.store.workflows.create(workflowOf({ uuid: uuidOf(number), name }), {
+        max: NO_LIMIT,
+      });
     }
     const listed = async (query: string) =>
       listOf(await agent.call("GET", `/workflows${query}`)).map(({ name }) => name);
@@ -261,7 +264,7 @@ Deno.test("GET /workflows reads no more workflows than it is about to write", as
   };
   const note = "ü".repeat(500_000);
   const sent = Array.from({ length: 30 }, (_, n) => ({ ...workflowOf({ uuid: uuidOf(n) }), note }));
-  for (const workflow of sent) await store.workflows.create(workflow);
+  for (const workflow of sent) await store.workflows.create(workflow, { max: NO_LIMIT });
   await withHttpAgent(async ({ context }) => {
     // The application without a socket: what it reads is what is taken here.
     const request = new Request("http://localhost/workflows", { headers: { host: "localhost" } });

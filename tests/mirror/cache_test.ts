@@ -6,6 +6,7 @@ import { jobOf, RUNNER } from "../support/job.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";
 import { artifact, digestsOf, namesIn, PATH, patterned, rejection, sizeOf } from "./vendor_file.ts";
 import { claimJobs } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const SIZE = 100_000;
 const BODIES = [11, 12, 13, 14].map((seed) => patterned(SIZE, seed));
@@ -25,7 +26,7 @@ async function fetched(
 /** A job that is not finished. */
 async function newJob(store: Store, n: number): Promise<JobUuid> {
   const job = jobOf(n);
-  await store.jobs.create(job);
+  await store.jobs.create(job, NO_LIMIT);
   return job.uuid;
 }
 
@@ -237,7 +238,7 @@ Deno.test("note() records a file of the operator, and remove() never deletes tha
 Deno.test("a file is in use by a job that runs while others come and go", async () => {
   await withMirror(async (test) => {
     const { store, again } = test;
-    await store.jobs.create({ ...jobOf(1), target: null });
+    await store.jobs.create({ ...jobOf(1), target: null }, NO_LIMIT);
     const [running] = await claimJobs(store, RUNNER, 1);
     assert(running !== undefined);
     const small = again({ cacheBytesMax: 1.5 * SIZE });

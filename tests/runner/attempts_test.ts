@@ -7,6 +7,7 @@ import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts
 import { openClockedStore } from "../support/clocked_store.ts";
 import { until } from "../support/until.ts";
 import { Clock, openClockedRunner, type OpenTask, success } from "./clocked_runner.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const JOB = uuidOf<JobUuid>(1);
 const RETRYING = workflowOf({ chain: [{ ...taskOf("first"), retry: 3, retry_delay: 3600 }] });
@@ -31,7 +32,7 @@ function failure({ run }: OpenTask, error: string) {
 
 Deno.test("a job that waits for its next attempt does not hold up an agent that stops", () =>
   withStore(async (store, clock) => {
-    await store.jobs.create(jobOf(1, { workflow: RETRYING }));
+    await store.jobs.create(jobOf(1, { workflow: RETRYING }), NO_LIMIT);
     const { runner, tasks } = openClockedRunner(store, clock, RUNNER);
     await runner.start();
     const task = await nextTask(tasks);
@@ -59,7 +60,7 @@ Deno.test("a job that waits for its next attempt does not hold up an agent that 
 
 Deno.test("a failed attempt is recorded at once, and the next one goes on after a restart", () =>
   withStore(async (store, clock) => {
-    await store.jobs.create(jobOf(1, { workflow: RETRYING }));
+    await store.jobs.create(jobOf(1, { workflow: RETRYING }), NO_LIMIT);
     const first = openClockedRunner(store, clock, RUNNER);
     await first.runner.start();
     const task = await nextTask(first.tasks);
@@ -104,7 +105,7 @@ Deno.test("a failed attempt is recorded at once, and the next one goes on after 
 
 Deno.test("the rest of a delay is measured by the clock of the store, not of the host", () =>
   withStore(async (store, clock) => {
-    await store.jobs.create(jobOf(1, { workflow: RETRYING }));
+    await store.jobs.create(jobOf(1, { workflow: RETRYING }), NO_LIMIT);
     const first = openClockedRunner(store, clock, RUNNER);
     await first.runner.start();
     const task = await nextTask(first.tasks);
@@ -124,7 +125,7 @@ Deno.test("the rest of a delay is measured by the clock of the store, not of the
 Deno.test("attempts that failed before a restart still count", () =>
   withStore(async (store, clock) => {
     const workflow = workflowOf({ chain: [{ ...taskOf("first"), retry: 1 }] });
-    await store.jobs.create(jobOf(1, { workflow }));
+    await store.jobs.create(jobOf(1, { workflow }), NO_LIMIT);
     const first = openClockedRunner(store, clock, RUNNER);
     await first.runner.start();
     const task = await nextTask(first.tasks);
@@ -155,8 +156,11 @@ Deno.test("attempts that failed before a restart still count", () =>
 Deno.test("the log warns with the reason of a failed job, and not about others", () =>
   withStore(async (store, clock) => {
     const chain = [{ ...taskOf("first"), fallback: "function (err, job, cb) { cb(err); }" }];
-    await store.jobs.create(jobOf(1, { workflow: workflowOf({ chain }) }));
-    await store.jobs.create(jobOf(2, { workflow: workflowOf({ chain: [taskOf("good")] }) }));
+    await store.jobs.create(jobOf(1, { workflow: workflowOf({ chain }) }), NO_LIMIT);
+    await store.jobs.create(
+      jobOf(2, { workflow: workflowOf({ chain: [taskOf("good")] }) }),
+      NO_LIMIT,
+    );
     const lines: Record<string, unknown>[] = [];
     const { runner, tasks } = openClockedRunner(store, clock, RUNNER, 1, (line) => {
       lines.push(JSON.parse(line));

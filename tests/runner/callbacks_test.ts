@@ -9,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import { register } from "../store/host_suite.ts";
 import { jobOf, RUNNER, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const JOB = uuidOf<JobUuid>(1);
 
@@ -102,7 +103,7 @@ async function withReceiver(run: (under: Under) => Promise<void>): Promise<void>
 
 /** A job that is final by a cancel, and owes a callback. */
 async function owe(store: Store, host: string, path = "/done"): Promise<void> {
-  await store.jobs.create(jobOf(1, { callback_url: `http://${host}${path}` }));
+  await store.jobs.create(jobOf(1, { callback_url: `http://${host}${path}` }), NO_LIMIT);
   await store.jobs.cancel(JOB);
 }
 
@@ -181,7 +182,7 @@ Deno.test("the log of a callback that fails names the host and not the address, 
     const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const closed = `127.0.0.1:${listener.addr.port}`;
     listener.close();
-    await store.jobs.create(jobOf(2, { callback_url: `http://${closed}${path}` }));
+    await store.jobs.create(jobOf(2, { callback_url: `http://${closed}${path}` }), NO_LIMIT);
     await store.jobs.cancel(uuidOf<JobUuid>(2));
     open({ hosts: [closed] }).wake();
     await until("no connection", () => reasons.length === 3);
@@ -228,7 +229,7 @@ Deno.test("a receiver that never answers does not delay another one", async () =
     const silentHost = `127.0.0.1:${silent.addr.port}`;
     const callbacks = open({ hosts: [silentHost, receiver.host] });
     for (let number = 10; number < 34; number++) {
-      await store.jobs.create(jobOf(number, { callback_url: `http://${silentHost}/` }));
+      await store.jobs.create(jobOf(number, { callback_url: `http://${silentHost}/` }), NO_LIMIT);
       await store.jobs.cancel(uuidOf<JobUuid>(number));
     }
     await owe(store, receiver.host);

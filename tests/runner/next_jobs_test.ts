@@ -10,6 +10,7 @@ import { jobOf, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { fleetTests, HOSTS, statementsOf } from "../store/postgres_fleet.ts";
 import { create } from "../store/store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const fleetTest = fleetTests();
 const [ONE] = HOSTS;
@@ -82,7 +83,7 @@ async function taken(next: NextJobs, passedOver: readonly number[] = []) {
 fleetTest(
   "a job that was just made begins without a read while nothing else is ready",
   async ({ one }) => {
-    await one.workflows.create(workflowOf());
+    await one.workflows.create(workflowOf(), { max: NO_LIMIT });
     let nowMs = 0;
     const next = new NextJobs({ store: one, life: lifeOf(ONE), monotonicMs: () => nowMs });
     one.jobs.follow((notice) => {
@@ -108,7 +109,7 @@ fleetTest(
     assertEquals((await taken(next, [1, 2, 3])).due, { kind: "in", ms: 500 });
     // Another agent, and a retry on this one, make others ready.
     await one.jobs.cancel(uuidOf<JobUuid>(3));
-    await one.jobs.retry(uuidOf<JobUuid>(3), jobOf(5));
+    await one.jobs.retry(uuidOf<JobUuid>(3), jobOf(5), NO_LIMIT);
     await until("the word of a job", async () => (await taken(next, [1, 2, 3])).jobs?.length === 1);
     // A notice may be missing.
     nowMs = 2_000;

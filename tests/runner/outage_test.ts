@@ -9,6 +9,7 @@ import { jobOf, OTHER_RUNNER, RUNNER, taskOf, uuidOf, workflowOf } from "../supp
 import { until } from "../support/until.ts";
 import { create, JOB, present } from "../store/store_case.ts";
 import { Clock, type ClockedRunner, openClockedRunner, success } from "./clocked_runner.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const LEASE_MS = 60_000;
 
@@ -148,7 +149,7 @@ test(
   "successors keep target and requested params, even if a task changed the params",
   async (store, _clock, open) => {
     const workflow = workflowOf({ chain: [taskOf("set"), taskOf("again")] });
-    await store.workflows.create(workflow);
+    await store.workflows.create(workflow, { max: NO_LIMIT });
     await create(store, jobOf(1, { workflow, target: "/t", params: { a: 1 } }));
     const mine = open(store);
     await mine.runner.start();
@@ -165,7 +166,10 @@ test(
     const { props } = await present(store);
     const successor = await present(store, props.next_attempt as JobUuid);
     assertEquals(successor.params, { a: 1 });
-    const equal = await store.jobs.create(jobOf(2, { workflow, target: "/t", params: { a: 1 } }));
+    const equal = await store.jobs.create(
+      jobOf(2, { workflow, target: "/t", params: { a: 1 } }),
+      NO_LIMIT,
+    );
     assertEquals(equal, { kind: "duplicate", job_uuid: successor.uuid });
   },
 );

@@ -7,6 +7,7 @@ import type { Store } from "../../src/store/store.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { at, openClockedStore } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -18,10 +19,10 @@ async function withFinished(
 ): Promise<void> {
   const store = await openClockedStore();
   for (let day = days - 1; day >= 0; day--) {
-    await at(store, instantAfter(T0, -day * DAY_MS)).jobs.create(jobOf(day + 1));
+    await at(store, instantAfter(T0, -day * DAY_MS)).jobs.create(jobOf(day + 1), NO_LIMIT);
     await store.jobs.cancel(uuidOf<JobUuid>(day + 1));
   }
-  await at(store, instantAfter(T0, -1000 * DAY_MS)).jobs.create(jobOf(9999));
+  await at(store, instantAfter(T0, -1000 * DAY_MS)).jobs.create(jobOf(9999), NO_LIMIT);
   store.clock.now = T0;
   const retention = openRetention({ store, ...options, log: silentLog });
   try {

@@ -4,12 +4,13 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { successorOf } from "../../src/runner/successor.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, uuidOf, workflowOf } from "../support/job.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** How long the job after this attempt waits, or null when there is none. */
 async function dueAfter(attempt: number, rules: JsonObject): Promise<number | null> {
   const store = await openSqliteStore(":memory:");
   try {
-    const made = await store.jobs.create(jobOf(1, { props: { num_attempts: attempt } }));
+    const made = await store.jobs.create(jobOf(1, { props: { num_attempts: attempt } }), NO_LIMIT);
     if (made.kind !== "created") throw new Error("The job was not created");
     const workflow = { ...workflowOf(), ...rules };
     const successor = successorOf(made.job, workflow, uuidOf<JobUuid>(2));
@@ -45,7 +46,7 @@ Deno.test("a successor takes over target, params, lock and callback of the job b
       callback_url: "http://tell.example/",
       params: { a: 1 },
     };
-    const made = await store.jobs.create(jobOf(1, of));
+    const made = await store.jobs.create(jobOf(1, of), NO_LIMIT);
     if (made.kind !== "created") throw new Error("The job was not created");
     // What a task has made of the params was for the job before it.
     const job = { ...made.job, params: { a: 2, seen: true } };
@@ -70,7 +71,7 @@ Deno.test("a successor keeps secret what was secret in the job before it", async
   const store = await openSqliteStore(":memory:");
   try {
     const workflow = { ...workflowOf(), secret_params: ["license_key"] };
-    const made = await store.jobs.create(jobOf(1, { workflow }));
+    const made = await store.jobs.create(jobOf(1, { workflow }), NO_LIMIT);
     if (made.kind !== "created") throw new Error("The job was not created");
     // The workflow was changed since.
     const successor = successorOf(made.job, workflowOf(), uuidOf<JobUuid>(2));

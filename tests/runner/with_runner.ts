@@ -26,6 +26,7 @@ import type { Store } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
 import { openGuestOwners } from "../../src/sandbox/process.ts";
 import { selfOfRun } from "../support/agent_process.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 export interface RunnerUnderTest {
   readonly store: Store;
@@ -144,14 +145,14 @@ async function post(
     randomUuid,
     LIMITS,
   );
-  await store.workflows.create(workflow);
+  await store.workflows.create(workflow, { max: NO_LIMIT });
   const outcome = await store.jobs.create({
     uuid: randomUuid<JobUuid>(),
     workflow,
     exec_after: job.exec_after,
     target: null,
     params: job.params ?? {},
-  });
+  }, NO_LIMIT);
   if (outcome.kind !== "created") throw new Error(`The job was not created: ${outcome.kind}`);
   runner.wake();
   return outcome.job.uuid;

@@ -10,6 +10,7 @@ import type { AttemptRecord } from "../../src/store/run_store.ts";
 import { jobOf, OTHER_RUNNER, resultOf, RUNNER, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, holdOf, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 import { at, beginAgain, lifeOf } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const LATER = instantAfter(T0, 60_000);
 
@@ -194,10 +195,15 @@ function logTests(test: Test): void {
   test("the log holds entries and attempts in one order, which rises over all jobs", async (store) => {
     const job = await run(store);
     await create(store, jobOf(2));
-    await store.info.append(JOB, { n: 1 }, T0, undefined, 1);
+    await store.info.append(JOB, { n: 1 }, T0, NO_LIMIT, 1);
     assert(await store.jobs.recordAttempt(attemptOf(job, 1)));
-    await store.info.append("00000000-0000-4000-8000-000000000002" as JobUuid, { n: 2 }, T0);
-    await store.info.append(JOB, { n: 3 }, LATER);
+    await store.info.append(
+      "00000000-0000-4000-8000-000000000002" as JobUuid,
+      { n: 2 },
+      T0,
+      NO_LIMIT,
+    );
+    await store.info.append(JOB, { n: 3 }, LATER, NO_LIMIT);
     const whole = await store.log.lines(JOB, { limit: 10 });
     assertEquals(whole?.lines.map(({ entry }) => entry.n ?? entry.task), [1, "first", 3]);
     assertEquals(whole?.lines.map(({ attempt, phase }) => [attempt, phase]), [
@@ -214,7 +220,7 @@ function logTests(test: Test): void {
   });
   test("the log is read from its end, before a line and after one", async (store) => {
     await create(store, jobOf(1));
-    for (let n = 0; n < 10; n++) await store.info.append(JOB, { n }, T0);
+    for (let n = 0; n < 10; n++) await store.info.append(JOB, { n }, T0, NO_LIMIT);
     const read = async (page: Parameters<Store["log"]["lines"]>[1]) => {
       const part = await store.log.lines(JOB, page);
       return { ns: part?.lines.map(({ entry }) => entry.n), more: part?.more };
@@ -229,7 +235,7 @@ function logTests(test: Test): void {
   test("a page of the log ends at a bounded size, with one line at least", async (store) => {
     await create(store, jobOf(1));
     const entry = { text: "x".repeat(200_000) };
-    for (let n = 0; n < 3; n++) await store.info.append(JOB, entry, T0);
+    for (let n = 0; n < 3; n++) await store.info.append(JOB, entry, T0, NO_LIMIT);
     const part = await store.log.lines(JOB, { limit: 3 });
     assertEquals([part?.lines.length, part?.more], [1, true]);
   });

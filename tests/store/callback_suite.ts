@@ -8,6 +8,7 @@ import type { Store } from "../../src/store/store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { at } from "../support/clocked_store.ts";
 import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const URL = "http://tell.example/done";
 const AGAIN_MS = 60_000;
@@ -92,7 +93,7 @@ export function callbackTests(test: Test): void {
   });
   test("a job that is retried and its successor both keep their callback", async (store) => {
     await finish(store, await run(store, telling(1)), "failed");
-    await store.jobs.retry(JOB, telling(2));
+    await store.jobs.retry(JOB, telling(2), NO_LIMIT);
     assertEquals(await due(store), [JOB]);
     await finish(store, await claim(store));
     assertEquals(await due(store), [uuidOf<JobUuid>(2)]);

@@ -15,6 +15,7 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 export function creationTests(test: Test): void {
   test("create() answers the job as get() reads it", async (store) => {
@@ -70,7 +71,7 @@ export function creationTests(test: Test): void {
     ];
     const outcomes = await Promise.all(Array.from({ length: 10 }, (_, number) => {
       const params = orders[number % 2] ?? {};
-      return store.jobs.create(jobOf(number, { target: "/t", params }));
+      return store.jobs.create(jobOf(number, { target: "/t", params }), NO_LIMIT);
     }));
     assertEquals(kindsOf(outcomes), { created: 1, duplicate: 9 });
     const [held] = await store.jobs.ofTarget("/t", 10);
@@ -91,12 +92,12 @@ export function creationTests(test: Test): void {
   });
   test("jobs without a target may all be equal", async (store) => {
     const requested = [1, 2, 3].map((number) =>
-      store.jobs.create(jobOf(number, { params: { a: 1 } }))
+      store.jobs.create(jobOf(number, { params: { a: 1 } }), NO_LIMIT)
     );
     assertEquals(kindsOf(await Promise.all(requested)), { created: 3 });
   });
   test("a target is held by a running and a waiting job, and freed by a finished one", async (store) => {
-    const held = async () => (await store.jobs.create(jobOf(9, { target: "/t" }))).kind;
+    const held = async () => (await store.jobs.create(jobOf(9, { target: "/t" }), NO_LIMIT)).kind;
     const job = await run(store, jobOf(1, { target: "/t" }));
     assertEquals(await held(), "duplicate");
     assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })));
@@ -106,7 +107,7 @@ export function creationTests(test: Test): void {
   });
   test("a failed job frees its target", async (store) => {
     await finish(store, await run(store, jobOf(1, { target: "/t" })), "failed");
-    assertEquals((await store.jobs.create(jobOf(2, { target: "/t" }))).kind, "created");
+    assertEquals((await store.jobs.create(jobOf(2, { target: "/t" }), NO_LIMIT)).kind, "created");
   });
 
   test("the job over the limit of unfinished jobs is refused, even among simultaneous ones", async (store) => {
@@ -129,7 +130,9 @@ export function creationTests(test: Test): void {
     const machine_uuid = uuidOf<MachineUuid>(900);
     const of = (number: number) =>
       jobOf(number, { machine_uuid, target: `/t${number}`, params: { number } });
-    const outcomes = await Promise.all([1, 2, 3].map((number) => store.jobs.create(of(number))));
+    const outcomes = await Promise.all(
+      [1, 2, 3].map((number) => store.jobs.create(of(number), NO_LIMIT)),
+    );
     assertEquals(kindsOf(outcomes), { created: 1, machine_taken: 2 });
     const [listed] = await store.jobs.list({});
     assert(listed !== undefined);
@@ -139,12 +142,12 @@ export function creationTests(test: Test): void {
     assertEquals(taken, Array(2).fill({ kind: "machine_taken", job_uuid: uuid }));
     // An equal request learns of its job, not of the machine.
     const { target, params } = listed.job;
-    const equal = await store.jobs.create(jobOf(4, { machine_uuid, target, params }));
+    const equal = await store.jobs.create(jobOf(4, { machine_uuid, target, params }), NO_LIMIT);
     assertEquals(equal, { kind: "duplicate", job_uuid: uuid });
     await create(store, jobOf(5, { machine_uuid: uuidOf<MachineUuid>(901) }));
     await store.jobs.cancel(uuid);
     await create(store, of(6));
-    assertEquals((await store.jobs.retry(uuid, of(7))).kind, "machine_taken");
+    assertEquals((await store.jobs.retry(uuid, of(7), NO_LIMIT)).kind, "machine_taken");
   });
   test("a canceled job holds its machine until its oncancel chain has ended", async (store) => {
     const machine_uuid = uuidOf<MachineUuid>(900);
@@ -152,7 +155,7 @@ export function creationTests(test: Test): void {
     await run(store, jobOf(1, { machine_uuid, workflow }));
     await store.jobs.cancel(JOB);
     const taken = { kind: "machine_taken", job_uuid: JOB } as const;
-    assertEquals(await store.jobs.create(jobOf(2, { machine_uuid })), taken);
+    assertEquals(await store.jobs.create(jobOf(2, { machine_uuid }), NO_LIMIT), taken);
     await store.jobs.recordTask(recordOf(await present(store), { kind: "succeed" }));
     await create(store, jobOf(2, { machine_uuid }));
   });
@@ -162,6 +165,6 @@ export function creationTests(test: Test): void {
     const successor = jobOf(2, { machine_uuid });
     assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor })));
     const taken = { kind: "machine_taken", job_uuid: successor.uuid } as const;
-    assertEquals(await store.jobs.create(jobOf(3, { machine_uuid })), taken);
+    assertEquals(await store.jobs.create(jobOf(3, { machine_uuid }), NO_LIMIT), taken);
   });
 }

@@ -20,6 +20,7 @@ import { workflowOf } from "../support/job.ts";
 import { smallDiskTest, withoutWrites, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 import { NEWER } from "./newer_schema.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 async function withStore(run: (folder: string, add: () => Promise<void>) => Promise<void>) {
   await withFolder(async (folder) => {
@@ -28,6 +29,7 @@ async function withStore(run: (folder: string, add: () => Promise<void>) => Prom
       await run(folder, async () => {
         const outcome = await store.workflows.create(
           workflowOf({ uuid: randomUuid() }),
+          { max: NO_LIMIT },
         );
         assertEquals(outcome.kind, "created");
       });
@@ -209,7 +211,7 @@ smallDiskTest(
         await Deno.chmod(folder, 0o700);
         const path = join(folder, "zonewright.db");
         const store = await openSqliteStore(path);
-        await store.workflows.create(workflowOf({ uuid: randomUuid() }));
+        await store.workflows.create(workflowOf({ uuid: randomUuid() }), { max: NO_LIMIT });
         await store.close();
         const copy = join(place, "copy.db");
         await withoutWrites(folder, async () => {

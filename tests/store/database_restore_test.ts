@@ -14,6 +14,7 @@ import { expectWholeDatabase } from "../chaos/database.ts";
 import { programOfRun, runProgram } from "../support/agent_process.ts";
 import { workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** Workflows in the database that stands in the state folder, and in the backup. */
 const OLD = 7;
@@ -28,7 +29,7 @@ async function leaveDatabase(state: string, workflows: number): Promise<void> {
   const store = await openSqliteStore(join(live, "zonewright.db"));
   try {
     for (let n = 0; n < workflows; n++) {
-      await store.workflows.create(workflowOf({ uuid: randomUuid() }));
+      await store.workflows.create(workflowOf({ uuid: randomUuid() }), { max: NO_LIMIT });
     }
     for (const name of ["zonewright.db", "zonewright.db-wal"]) {
       await Deno.copyFile(join(live, name), join(state, name));
@@ -88,7 +89,7 @@ for (const step of STEPS) {
         const path = join(state, "zonewright.db");
         removeUnfinishedRestore(path);
         const store = await openSqliteStore(path);
-        await store.workflows.create(workflowOf({ uuid: randomUuid() }));
+        await store.workflows.create(workflowOf({ uuid: randomUuid() }), { max: NO_LIMIT });
         await store.close();
         assertEquals(namesIn(state).filter((name) => name.includes(".restoring")), []);
         assertEquals(

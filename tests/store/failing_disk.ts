@@ -6,6 +6,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { claimJobs } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** More than any limit allows. */
 const JOBS_MAX = 10_000;
@@ -29,7 +30,7 @@ async function failingDisk(path: string): Promise<FailingDiskReport> {
   let reported = 0;
   const store = await openSqliteStore(path, { broken: () => reported += 1 });
   const create = (number: number) =>
-    store.jobs.create(jobOf(number, { params: { pad: "x".repeat(5000) } }));
+    store.jobs.create(jobOf(number, { params: { pad: "x".repeat(5000) } }), NO_LIMIT);
   let acknowledged = 0;
   for (let number = 0; number < JOBS_MAX; number += 2) {
     const outcomes = await Promise.allSettled([create(number), create(number + 1)]);
@@ -39,7 +40,7 @@ async function failingDisk(path: string): Promise<FailingDiskReport> {
       create(JOBS_MAX),
       claimJobs(store, RUNNER, 1),
       store.jobs.cancel(uuidOf<JobUuid>(0)),
-      store.info.append(uuidOf<JobUuid>(0), {}, T0),
+      store.info.append(uuidOf<JobUuid>(0), {}, T0, NO_LIMIT),
     ]);
     await store.close();
     return { acknowledged, together: outcomes.map(codeOf), later: later.map(codeOf), reported };

@@ -1,5 +1,6 @@
 // What a connection keeps of rows: it is bounded, and whoever makes a job meets the workflow as it is.
 
+import { NO_LIMIT } from "../support/limits.ts";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
@@ -59,7 +60,7 @@ Deno.test("sqlite: a new job has the current workflow, even if an earlier one wa
     };
     const own = [["first", "second"], ["other"]];
     assertEquals(found(), "missing");
-    await db.write("insert", () => insertWorkflow(db, first, T0, {}));
+    await db.write("insert", () => insertWorkflow(db, first, T0, { max: NO_LIMIT }));
     assertEquals([found(), found()], [own[0], own[0]]);
     const read = workflowToRun(db, uuid, BYTES_MAX);
     assert(read === workflowToRun(db, uuid, BYTES_MAX), "it is read once");

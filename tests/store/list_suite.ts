@@ -8,6 +8,7 @@ import type { Store } from "../../src/store/store.ts";
 import { at } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, present, recordOf, type Test } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const numberOf = (uuid: JobUuid) => Number(uuid.slice(-12));
 
@@ -150,7 +151,7 @@ export function listTests(test: Test): void {
       await create(store, jobOf(number));
       await store.jobs.cancel(uuidOf<JobUuid>(number));
     }
-    await store.jobs.retry(uuidOf<JobUuid>(1), jobOf(3));
+    await store.jobs.retry(uuidOf<JobUuid>(1), jobOf(3), NO_LIMIT);
     const keys = await store.jobs.keys({});
     assertEquals(keys.map(({ uuid, retried }) => [numberOf(uuid), retried]), [
       [3, false],

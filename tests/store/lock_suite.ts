@@ -17,12 +17,13 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** Unfinished jobs that may hold locks at a time. */
 const LOCKS_MAX = 256;
 
 async function kindFor(store: Store, target: string, number = 90): Promise<string> {
-  const outcome = await store.jobs.create(jobOf(number, { target }));
+  const outcome = await store.jobs.create(jobOf(number, { target }), NO_LIMIT);
   if (outcome.kind === "created") await store.jobs.cancel(outcome.job.uuid);
   return outcome.kind;
 }
@@ -30,7 +31,7 @@ async function kindFor(store: Store, target: string, number = 90): Promise<strin
 export function lockTests(test: Test): void {
   test("a lock refuses targets that its pattern matches anywhere, and names its job", async (store) => {
     await create(store, jobOf(1, { locks: "disk[0-9]+" }));
-    const refused = await store.jobs.create(jobOf(2, { target: "/pool/disk07/x" }));
+    const refused = await store.jobs.create(jobOf(2, { target: "/pool/disk07/x" }), NO_LIMIT);
     assertEquals(refused, { kind: "locked", job_uuid: JOB });
     assertEquals(await store.jobs.get(uuidOf<JobUuid>(2)), undefined);
   });
@@ -78,7 +79,7 @@ export function lockTests(test: Test): void {
   test("a lock with an invalid pattern is refused, and blocks nothing", async (store) => {
     for (const locks of ["(?=x)", "(", "(a)\\1", "a{2000}", "(?:\\pL?){1000}[^a]"]) {
       const error = await assertRejects(
-        () => store.jobs.create(jobOf(1, { locks, target: "/own" })),
+        () => store.jobs.create(jobOf(1, { locks, target: "/own" }), NO_LIMIT),
         AgentError,
       );
       assertEquals([error.code, error.errors[0]?.field], ["invalid_argument", "locks"]);
@@ -92,11 +93,11 @@ export function lockTests(test: Test): void {
     await store.jobs.cancel(JOB);
     assertEquals(await kindFor(store, "/t/2"), "locked");
     const same = jobOf(2, { target: "/t/1" });
-    assertEquals((await store.jobs.create(same)).kind, "locked");
+    assertEquals((await store.jobs.create(same, NO_LIMIT)).kind, "locked");
     const undoing = await present(store);
     await store.jobs.recordTask(recordOf(undoing, { kind: "succeed" }));
     assertEquals(await kindFor(store, "/t/2"), "created");
-    assertEquals((await store.jobs.create(same)).kind, "created");
+    assertEquals((await store.jobs.create(same, NO_LIMIT)).kind, "created");
   });
   test(`${LOCKS_MAX} locks may be held, and one more when one of them ends`, async (store) => {
     for (let number = 1; number <= LOCKS_MAX; number++) {
@@ -104,10 +105,10 @@ export function lockTests(test: Test): void {
     }
     const one = jobOf(LOCKS_MAX + 1, { locks: "^/t9$" });
     const full = { kind: "full", what: "locks", limit: LOCKS_MAX } as const;
-    assertEquals(await store.jobs.create(one), full);
+    assertEquals(await store.jobs.create(one, NO_LIMIT), full);
     assertEquals(await kindFor(store, "/t9", LOCKS_MAX + 2), "created");
     await store.jobs.cancel(JOB);
-    assertEquals((await store.jobs.create(one)).kind, "created");
+    assertEquals((await store.jobs.create(one, NO_LIMIT)).kind, "created");
   });
   test("of a lock and a matching target that are created together, the later one is refused", async (store) => {
     for (let round = 0; round < 20; round++) {
@@ -118,7 +119,7 @@ export function lockTests(test: Test): void {
         }),
       ];
       const requests = round % 2 === 0 ? [locking, targeted] : [targeted, locking];
-      const outcomes = await Promise.all(requests.map((job) => store.jobs.create(job)));
+      const outcomes = await Promise.all(requests.map((job) => store.jobs.create(job, NO_LIMIT)));
       const { created = 0, locked = 0 } = kindsOf(outcomes);
       assertEquals(created + locked, 2);
       if (created < 2) continue;
@@ -130,7 +131,7 @@ export function lockTests(test: Test): void {
   test("many simultaneous locks and targets are all answered", async (store) => {
     const outcomes = await Promise.all(Array.from({ length: 60 }, (_, number) => {
       const own = number % 2 === 0 ? { locks: `^/t${number}$` } : { target: `/t${number - 1}` };
-      return store.jobs.create(jobOf(number, own));
+      return store.jobs.create(jobOf(number, own), NO_LIMIT);
     }));
     const { created = 0, locked = 0 } = kindsOf(outcomes);
     assertEquals(created + locked, 60);

@@ -33,6 +33,7 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const MACHINE = uuidOf<MachineUuid>(901);
 const LATER = instantAfter(T0, 60_000);
@@ -175,7 +176,7 @@ const RUNNER_CALLS: readonly Repeated[] = [
 /** An order of a job of a workflow that is gone when the call is repeated. */
 const ordering = (fields: Partial<JobOrder>) => async (store: Store) => {
   const { workflow, ...job } = jobOf(1);
-  await store.workflows.create(workflow);
+  await store.workflows.create(workflow, { max: NO_LIMIT });
   const order = { ...job, workflow_uuid: workflow.uuid, ...fields };
   const showing = { wording: "document", now: T0, masksSecrets: false } as const;
   const rules = { unfinishedMax: 9, workflowBytesMax: 9_999, needsTasks: false, showing };
@@ -188,10 +189,13 @@ const ordering = (fields: Partial<JobOrder>) => async (store: Store) => {
 
 /** The calls of those who ask for jobs. */
 const CALLER_CALLS: readonly Repeated[] = [
-  { name: "jobs.create", prepare: (store) => Promise.resolve(() => store.jobs.create(locking)) },
   {
     name: "jobs.create",
-    prepare: (store) => Promise.resolve(() => store.jobs.create(jobOf(1, KEYED))),
+    prepare: (store) => Promise.resolve(() => store.jobs.create(locking, NO_LIMIT)),
+  },
+  {
+    name: "jobs.create",
+    prepare: (store) => Promise.resolve(() => store.jobs.create(jobOf(1, KEYED), NO_LIMIT)),
   },
   { name: "jobs.order", prepare: ordering({ target: "/t", locks: "^/t$" }) },
   { name: "jobs.order", prepare: ordering(KEYED) },
@@ -199,7 +203,7 @@ const CALLER_CALLS: readonly Repeated[] = [
     name: "jobs.retry",
     prepare: async (store) => {
       await finish(store, await run(store), "failed");
-      return () => store.jobs.retry(JOB, jobOf(2, { target: "/t", locks: "^/t$" }));
+      return () => store.jobs.retry(JOB, jobOf(2, { target: "/t", locks: "^/t$" }), NO_LIMIT);
     },
   },
   {
@@ -239,7 +243,7 @@ const CALLER_CALLS: readonly Repeated[] = [
     name: "jobs.pruneInfo",
     prepare: async (store) => {
       await finish(store, await run(store));
-      await store.info.append(JOB, { a: 1 }, T0);
+      await store.info.append(JOB, { a: 1 }, T0, NO_LIMIT);
       await store.jobs.prune(EVERYTHING);
       return () => store.jobs.pruneInfo(9);
     },
@@ -255,7 +259,8 @@ const CALLER_CALLS: readonly Repeated[] = [
   },
   {
     name: "workflows.create",
-    prepare: (store) => Promise.resolve(() => store.workflows.create(workflowOf())),
+    prepare: (store) =>
+      Promise.resolve(() => store.workflows.create(workflowOf(), { max: NO_LIMIT })),
     again: { kind: "uuid_taken" },
   },
   {
@@ -265,14 +270,14 @@ const CALLER_CALLS: readonly Repeated[] = [
   {
     name: "workflows.replace",
     prepare: async (store) => {
-      await store.workflows.create(workflowOf());
+      await store.workflows.create(workflowOf(), { max: NO_LIMIT });
       return () => store.workflows.replace(workflowOf({ name: "changed" }));
     },
   },
   {
     name: "workflows.remove",
     prepare: async (store) => {
-      await store.workflows.create(workflowOf());
+      await store.workflows.create(workflowOf(), { max: NO_LIMIT });
       return () => store.workflows.remove(workflowOf().uuid);
     },
     again: false,

@@ -10,6 +10,7 @@ import { expectWholeDatabase } from "../chaos/database.ts";
 import { workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { examine, NEWER, VERSIONS, writeOlder } from "./newer_schema.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const WORKFLOWS = 5;
 const PROGRAM = fromFileUrl(new URL("./migration_program.ts", import.meta.url));
@@ -47,7 +48,7 @@ for (const { point, schema, kept } of points()) {
       await writeOlder(path, async (store) => {
         for (let n = 0; n < WORKFLOWS; n++) {
           const workflow = workflowOf({ uuid: randomUuid(), name: `workflow ${n}` });
-          await store.workflows.create(workflow);
+          await store.workflows.create(workflow, { max: NO_LIMIT });
         }
       });
       await startAndDie(path, point);

@@ -10,6 +10,7 @@ import type { StoredText } from "../../src/store/stored_text.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, JOB, kindsOf, present, recordOf, type Test } from "./store_case.ts";
 import { at } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const SHOWING = { wording: "document", now: T0, masksSecrets: false } as const;
 const RULES: OrderRules = {
@@ -51,7 +52,7 @@ export function orderTests(test: Test): void {
       ...workflowOf({ oncancel: workflowOf().chain }),
       secret_params: ["plan"],
     };
-    await store.workflows.create(workflow);
+    await store.workflows.create(workflow, { max: NO_LIMIT });
     const fields = { target: "/a", params: { plan: 1 } };
     await assertShown(store, await store.jobs.order(orderOf(1, fields), RULES), "created", JOB);
     const ordered = await present(store);
@@ -61,7 +62,7 @@ export function orderTests(test: Test): void {
 
   test("a job that has just been ordered or resumed is shown as waiting for a slot", async (store) => {
     const later = at(store, instantAfter(T0, 1));
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     const ordered = await later.jobs.order(orderOf(1), RULES);
     assert(ordered.kind === "created");
     const reasonOf = async (text: StoredText | undefined) => {
@@ -77,7 +78,7 @@ export function orderTests(test: Test): void {
   });
 
   test("order() is refused for the same reasons as create(), and then creates nothing", async (store) => {
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     const first = orderOf(1, { target: "/a", locks: "^/locked" });
     await store.jobs.order(first, RULES);
     const kinds: [JobOrder, Partial<OrderRules>, OrderOutcome][] = [
@@ -97,7 +98,7 @@ export function orderTests(test: Test): void {
   });
 
   test("order() of a workflow without tasks is refused where tasks are required", async (store) => {
-    await store.workflows.create(workflowOf({ chain: [] }));
+    await store.workflows.create(workflowOf({ chain: [] }), { max: NO_LIMIT });
     const refused = await store.jobs.order(orderOf(1), { ...RULES, needsTasks: true });
     assertEquals(refused, { kind: "no_tasks" });
     await assertShown(store, await store.jobs.order(orderOf(1), RULES), "created", JOB);
@@ -105,7 +106,7 @@ export function orderTests(test: Test): void {
 
   test("order() refuses a workflow over the size limit without reading it", async (store) => {
     const workflow = { ...workflowOf(), note: "n".repeat(10_000) };
-    await store.workflows.create(workflow);
+    await store.workflows.create(workflow, { max: NO_LIMIT });
     const bytes = JSON.stringify(workflow).length;
     const large = await store.jobs.order(orderOf(1), { ...RULES, workflowBytesMax: bytes - 1 });
     assertEquals(large, { kind: "large_workflow", bytes });
@@ -120,7 +121,7 @@ export function orderTests(test: Test): void {
 
   test("order() with a used key returns its job, even if the workflow has changed or is gone", async (store) => {
     const { uuid } = workflowOf();
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     const outcomes = await Promise.all(
       [1, 2, 3].map((number) => store.jobs.order(orderOf(number, { idempotency: KEY }), RULES)),
     );
@@ -135,7 +136,7 @@ export function orderTests(test: Test): void {
   });
 
   test("order() repeated after a lost answer returns the same answer", async (store) => {
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     for (const fields of [{ target: "/a" }, { target: "/b", idempotency: KEY }]) {
       const order = orderOf("idempotency" in fields ? 2 : 1, fields);
       await store.jobs.order(order, RULES);
@@ -151,7 +152,7 @@ export function orderTests(test: Test): void {
       return (await present(store, outcome.job.uuid)).chain.map(({ name }) => name).join();
     };
     const named = (name: string) => workflowOf({ chain: [taskOf(name)] });
-    await store.workflows.create(named("old"));
+    await store.workflows.create(named("old"), { max: NO_LIMIT });
     assertEquals([await chainOf(1), await chainOf(2)], ["old", "old"]);
     // Both are written in one commit.
     const replaced = store.workflows.replace(named("new"));
@@ -161,11 +162,11 @@ export function orderTests(test: Test): void {
     assertEquals(await chainOf(6), "old");
     await store.workflows.remove(named("old").uuid);
     assertEquals(await chainOf(7), "no_workflow");
-    await store.workflows.create(named("third"));
+    await store.workflows.create(named("third"), { max: NO_LIMIT });
     assertEquals(await chainOf(8), "third");
   });
   test("order() creates a job of a workflow whose earlier jobs were all removed", async (store) => {
-    await store.workflows.create(workflowOf({}));
+    await store.workflows.create(workflowOf({}), { max: NO_LIMIT });
     for (const number of [1, 2, 3]) {
       await store.jobs.order(orderOf(number), RULES);
       const uuid = uuidOf<JobUuid>(number);

@@ -20,6 +20,7 @@ import { until, withFolder } from "../support/until.ts";
 import { waiting } from "./attempt_suite.ts";
 import { register } from "./host_suite.ts";
 import { create, holdOf, JOB, kindsOf, present, recordOf, run } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const HOST = "33333333-0000-4000-8000-000000000001";
 const LIFE = lifeOf(RUNNER);
@@ -648,8 +649,8 @@ function callsOf(store: Store, job: Job): (() => Promise<unknown>)[] {
   const other = uuidOf<JobUuid>(7);
   const page = { limit: 1 };
   return [
-    () => jobs.create(jobOf(2)),
-    () => jobs.retry(JOB, jobOf(3)),
+    () => jobs.create(jobOf(2), NO_LIMIT),
+    () => jobs.retry(JOB, jobOf(3), NO_LIMIT),
     () => jobs.get(JOB),
     () => jobs.text(other, SHOWING),
     () => jobs.bytes(JOB),
@@ -676,14 +677,14 @@ function callsOf(store: Store, job: Job): (() => Promise<unknown>)[] {
     () => jobs.prune({ age_ms: null, finished_max: 0, limit: 1 }),
     () => jobs.pruneKeys(1),
     () => jobs.pruneInfo(1),
-    () => workflows.create(workflow),
+    () => workflows.create(workflow, { max: NO_LIMIT }),
     () => workflows.replace(workflow),
     () => workflows.remove(workflow.uuid),
     () => workflows.get(workflow.uuid),
     () => workflows.list({}),
     () => workflows.text(workflow.uuid, "shown"),
     () => workflows.count({}),
-    () => info.append(JOB, { line: 1 }, T0),
+    () => info.append(JOB, { line: 1 }, T0, NO_LIMIT),
     () => info.list(JOB),
     () => log.lines(JOB, page),
     () => log.attempts(JOB),
@@ -713,11 +714,11 @@ outageTest(
     };
     assertEquals((await unanswered(() => store.jobs.cancel(JOB))).kind, "changed");
     assertEquals((await store.jobs.cancel(JOB)).kind, "made");
-    const post = () => store.workflows.create(workflow);
+    const post = () => store.workflows.create(workflow, { max: NO_LIMIT });
     assertEquals(await unanswered(post), { kind: "created" });
     assertEquals(await post(), { kind: "uuid_taken" });
     const remove = () => store.workflows.remove(workflow.uuid);
     assertEquals([await unanswered(remove), await remove()], [true, false]);
-    assertEquals((await unanswered(() => store.jobs.create(jobOf(2)))).kind, "created");
+    assertEquals((await unanswered(() => store.jobs.create(jobOf(2), NO_LIMIT))).kind, "created");
   },
 );

@@ -8,6 +8,7 @@ import { lifeOf } from "../support/clocked_store.ts";
 import { jobOf, OTHER_RUNNER, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { register } from "./host_suite.ts";
 import { create, JOB, present, recordOf, type Test } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const SHOWING: Showing = { wording: "document", now: T0, masksSecrets: false };
 export const FREE = { workflow: { ...workflowOf(), placement: "any" as const } };
@@ -41,7 +42,10 @@ export function placeTests(test: Test): void {
   test("a job for a host that is not registered is refused, and nothing is written", async (store) => {
     await register(store);
     for (const server of [OTHER_RUNNER, "gz02", "", "\0", 7, ["gz01"]]) {
-      const outcome = await store.jobs.create(jobOf(1, { params: { server_uuid: server } }));
+      const outcome = await store.jobs.create(
+        jobOf(1, { params: { server_uuid: server } }),
+        NO_LIMIT,
+      );
       assertEquals(outcome, {
         kind: "no_host",
         host: typeof server === "string" ? server : JSON.stringify(server),
@@ -50,7 +54,7 @@ export function placeTests(test: Test): void {
     }
     assertEquals(await store.jobs.count({}), 0);
     assertEquals(
-      (await store.jobs.create(jobOf(1, { params: { server_uuid: null } }))).kind,
+      (await store.jobs.create(jobOf(1, { params: { server_uuid: null } }), NO_LIMIT)).kind,
       "created",
     );
   });
@@ -58,9 +62,9 @@ export function placeTests(test: Test): void {
     await register(store);
     await create(store, jobOf(1, { target: "/t", params: { a: 1 } }));
     const named = jobOf(2, { target: "/t", params: { a: 1, server_uuid: "gz01" } });
-    assertEquals(await store.jobs.create(named), { kind: "duplicate", job_uuid: JOB });
+    assertEquals(await store.jobs.create(named, NO_LIMIT), { kind: "duplicate", job_uuid: JOB });
     assertEquals(
-      (await store.jobs.create({ ...named, params: { ...named.params, a: 2 } })).kind,
+      (await store.jobs.create({ ...named, params: { ...named.params, a: 2 } }, NO_LIMIT)).kind,
       "created",
     );
   });
@@ -99,7 +103,7 @@ export function placeTests(test: Test): void {
     await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor: jobOf(2) }));
     assertEquals((await present(store, uuidOf<JobUuid>(2))).host, host);
     await store.jobs.cancel(uuidOf<JobUuid>(2));
-    const outcome = await store.jobs.retry(uuidOf<JobUuid>(2), jobOf(3));
+    const outcome = await store.jobs.retry(uuidOf<JobUuid>(2), jobOf(3), NO_LIMIT);
     assert(outcome.kind === "created");
     assertEquals(outcome.job.host, host);
   });
@@ -115,7 +119,7 @@ export function placeTests(test: Test): void {
     if (store.shared) return assertEquals(next, undefined);
     assertEquals(next?.params, params);
     await store.jobs.cancel(uuidOf<JobUuid>(2));
-    const again = await store.jobs.retry(uuidOf<JobUuid>(2), jobOf(3, { params }));
+    const again = await store.jobs.retry(uuidOf<JobUuid>(2), jobOf(3, { params }), NO_LIMIT);
     assertEquals(again.kind, "created");
   });
   test("the successor of a free job whose workflow is bound meanwhile is that of the host that ran it", async (store) => {

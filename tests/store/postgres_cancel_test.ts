@@ -11,6 +11,7 @@ import { LEASE, register } from "./host_suite.ts";
 import { fleetTests, HOSTS } from "./postgres_fleet.ts";
 import { FREE, shown } from "./place_suite.ts";
 import { create, holdOf, present, recordOf } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const fleetTest = fleetTests();
 const [ONE, OTHER] = HOSTS;
@@ -39,8 +40,8 @@ async function leave(
 async function isFree(store: ClockedStore, number: number): Promise<boolean> {
   const { target, machine_uuid } = HELD;
   const kinds = [
-    (await store.jobs.create(jobOf(number, { target }))).kind,
-    (await store.jobs.create(jobOf(number + 1, { target: "/u", machine_uuid }))).kind,
+    (await store.jobs.create(jobOf(number, { target }), NO_LIMIT)).kind,
+    (await store.jobs.create(jobOf(number + 1, { target: "/u", machine_uuid }), NO_LIMIT)).kind,
   ];
   const free = kinds.join() === "created,created";
   if (!free) assertEquals(kinds, ["duplicate", "machine_taken"]);
@@ -163,7 +164,7 @@ fleetTest(
     assertEquals(outcome.job.held, undefined);
     const { execution, stop_confirmed } = await shown(other, queued.uuid);
     assertEquals([execution, stop_confirmed], ["canceled", undefined]);
-    assertEquals((await other.jobs.create(jobOf(41, { target: "/v" }))).kind, "created");
+    assertEquals((await other.jobs.create(jobOf(41, { target: "/v" }), NO_LIMIT)).kind, "created");
   },
 );
 

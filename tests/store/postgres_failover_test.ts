@@ -20,6 +20,7 @@ import { openServerRelay } from "../support/server_relay.ts";
 import { until, withFolder } from "../support/until.ts";
 import { length } from "../chaos/agent_under_chaos.ts";
 import { holdOf, present, recordOf, run } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const HOST = "33333333-0000-4000-8000-000000000001";
 const LIFE = lifeOf(RUNNER);
@@ -111,7 +112,7 @@ failoverTest(
     const posting = Promise.all([1, 2, 3, 4].map(async (caller) => {
       for (let number = 0; !isOver; number++) {
         const made = jobOf(caller * 10_000 + number);
-        const outcome = await store.jobs.create(made).catch(() => undefined);
+        const outcome = await store.jobs.create(made, NO_LIMIT).catch(() => undefined);
         if (outcome?.kind === "created") acknowledged.push(made.uuid);
         // What was refused is refused at once from then on.
         else break;
@@ -153,7 +154,8 @@ postgresTest(
         await server.sql(`ALTER SYSTEM ${sql}`);
         await server.sql("SELECT pg_reload_conf()");
       };
-      const create = (number: number) => store.jobs.create(jobOf(number)).catch(() => undefined);
+      const create = (number: number) =>
+        store.jobs.create(jobOf(number), NO_LIMIT).catch(() => undefined);
       try {
         await run(store, jobOf(1));
         await standby("SET synchronous_standby_names = 'gone'");

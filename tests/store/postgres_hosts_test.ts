@@ -23,6 +23,7 @@ import { DELETE_WORKFLOW } from "../../src/domain/machine/action.ts";
 import { LEASE, register } from "./host_suite.ts";
 import { FREE, shown } from "./place_suite.ts";
 import { create, holdOf, JOB, present, recordOf } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const fleetTest = fleetTests();
 const [ONE, OTHER] = HOSTS;
@@ -173,7 +174,7 @@ fleetTest(
     await create(one, jobOf(4));
     await create(one, jobOf(5, { exec_after: instantAfter(T0, 3_600_000) }));
     await create(other, jobOf(6));
-    assertEquals((await other.jobs.create(jobOf(7, held))).kind, "duplicate");
+    assertEquals((await other.jobs.create(jobOf(7, held), NO_LIMIT)).kind, "duplicate");
 
     const outcome = await at(other, GONE).hosts.forget(ONE);
     assert(outcome.kind === "forgotten");
@@ -195,7 +196,7 @@ fleetTest(
     // Its oncancel chain will not run.
     assertEquals((await present(other, undoing.uuid)).runner_id, null);
     assertEquals(
-      (await other.jobs.create(jobOf(8, { ...held, params: { b: 1 } }))).kind,
+      (await other.jobs.create(jobOf(8, { ...held, params: { b: 1 } }), NO_LIMIT)).kind,
       "created",
     );
     const callbacks = await other.callbacks.take(1000, 10);
@@ -289,13 +290,14 @@ fleetTest(
 fleetTest("a name of several hosts and a forgotten host take no job", async ({ one, other }) => {
   await register(one, lifeOf(ONE));
   await register(other, lifeOf(OTHER));
-  const named = (server_uuid: string) => one.jobs.create(jobOf(1, { params: { server_uuid } }));
+  const named = (server_uuid: string) =>
+    one.jobs.create(jobOf(1, { params: { server_uuid } }), NO_LIMIT);
   assertEquals(await named("gz01"), { kind: "no_host", host: "gz01", reason: "ambiguous" });
   await at(one, GONE).jobs.renew(lifeOf(ONE), [], LEASE);
   await one.hosts.forget(OTHER);
   assertEquals(await named(OTHER), { kind: "no_host", host: OTHER, reason: "forgotten" });
   // It accepts none for itself either.
-  const own = await other.jobs.create(jobOf(2));
+  const own = await other.jobs.create(jobOf(2), NO_LIMIT);
   assertEquals(own, { kind: "no_host", host: OTHER, reason: "forgotten" });
 });
 

@@ -18,6 +18,7 @@ import { FREE } from "./place_suite.ts";
 import { fleetTests, HOSTS } from "./postgres_fleet.ts";
 import { waiting } from "./attempt_suite.ts";
 import { create, holdOf, present, recordOf } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const fleetTest = fleetTests();
 const [ONE, OTHER] = HOSTS;
@@ -178,8 +179,8 @@ fleetTest(
       // Both have looked for the key, and neither has written.
       await tx.run("LOCK TABLE jobs IN SHARE MODE");
       asked ??= Promise.all([
-        one.jobs.create(jobOf(1, request)),
-        other.jobs.create(jobOf(2, request)),
+        one.jobs.create(jobOf(1, request), NO_LIMIT),
+        other.jobs.create(jobOf(2, request), NO_LIMIT),
       ]);
       await untilBlocked(db, 2);
     });

@@ -1,6 +1,7 @@
 // What two agents read of one shared database: events in one order, counters that one of them folds, texts that the
 // server itself could not read, and what belongs to one host.
 
+import type { WorkflowRules } from "../../src/store/store.ts";
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { hostEvent, type StoredEvent } from "../../src/domain/event.ts";
@@ -12,6 +13,7 @@ import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { fleetTests, HOSTS } from "./postgres_fleet.ts";
 import { assertStats, create, finish, JOB, kindsOf, run } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const fleetTest = fleetTests();
 
@@ -40,7 +42,7 @@ fleetTest(
       await run(one, jobOf(1, { target: `/machines/${machine}`, machine_uuid: machine })),
     );
     await create(other, jobOf(2));
-    await one.info.append(uuidOf<JobUuid>(2), { line: 1 }, T0);
+    await one.info.append(uuidOf<JobUuid>(2), { line: 1 }, T0, NO_LIMIT);
     await other.events.append(hostEvent(HOSTS[1], "started", "x"));
     const all = await eventsOf(one);
     assertEquals(said(all), [
@@ -206,10 +208,10 @@ fleetTest(
 fleetTest(
   "the limit of workflows and their names hold for two agents together",
   async ({ one, other }) => {
-    const create = (number: number, name: string, rules = {}) =>
+    const create = (number: number, name: string, rules: Partial<WorkflowRules> = {}) =>
       (number % 2 === 0 ? one : other).workflows.create(
         workflowOf({ uuid: uuidOf<WorkflowUuid>(number), name }),
-        rules,
+        { max: NO_LIMIT, ...rules },
       );
     const limited = Array.from({ length: 12 }, (_, n) => create(n, `w${n}`, { max: 5 }));
     assertEquals(kindsOf(await Promise.all(limited)), { created: 5, full: 7 });

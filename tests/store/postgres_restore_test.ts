@@ -17,6 +17,7 @@ import {
 } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
 import { create, present } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const HOST = "33333333-0000-4000-8000-000000000001";
 const DEADLINE_MS = 5_000;
@@ -49,7 +50,10 @@ async function putBack(
     await server.sql("ALTER DATABASE fleet RENAME TO lost");
     await restore();
     const next = jobWith(2, "of the restored one");
-    await until("the store to be back", () => store.jobs.create(next).catch(() => undefined));
+    await until(
+      "the store to be back",
+      () => store.jobs.create(next, NO_LIMIT).catch(() => undefined),
+    );
     const job = await present(store, uuidOf<JobUuid>(2));
     assertEquals(job.chain[0]?.name, "of the restored one");
   } finally {

@@ -10,6 +10,7 @@ import { claimJobs } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { fleetTests, HOSTS, statementsOf } from "./postgres_fleet.ts";
 import { present, recordOf } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const fleetTest = fleetTests();
 const [ONE, OTHER] = HOSTS;
@@ -34,7 +35,7 @@ function endOf(job: Job): TaskRecord {
 }
 
 fleetTest("many orders, and many ends of tasks, take the statements of one", async ({ one }) => {
-  await one.workflows.create(workflowOf());
+  await one.workflows.create(workflowOf(), { max: NO_LIMIT });
   const order = (number: number) => one.jobs.order(orderOf(number), RULES);
   // The first one makes what the others share.
   await order(1);
@@ -52,7 +53,7 @@ fleetTest("many orders, and many ends of tasks, take the statements of one", asy
 });
 
 fleetTest("an order that the server refuses takes no other with it", async ({ one }) => {
-  await one.workflows.create(workflowOf());
+  await one.workflows.create(workflowOf(), { max: NO_LIMIT });
   const orders = [1, 2, 3, 4, 5].map((number) =>
     one.jobs.order(orderOf(number, number === 3 ? { target: `a${NUL}` } : {}), RULES)
   );
@@ -67,7 +68,7 @@ fleetTest("an order that the server refuses takes no other with it", async ({ on
 fleetTest(
   "the end of a task that the server refuses takes no other with it",
   async ({ one, db }) => {
-    await one.workflows.create(workflowOf());
+    await one.workflows.create(workflowOf(), { max: NO_LIMIT });
     for (const number of [1, 2, 3]) await one.jobs.order(orderOf(number), RULES);
     const jobs = await claimJobs(one, ONE, 9);
     // For the server's own reasons.
@@ -96,7 +97,9 @@ fleetTest(
   "orders of one commit get the turns that they would get one by one",
   async ({ one, other }) => {
     const second = workflowOf({ uuid: uuidOf<WorkflowUuid>(70), name: "other" });
-    for (const workflow of [workflowOf(), second]) await one.workflows.create(workflow);
+    for (const workflow of [workflowOf(), second]) {
+      await one.workflows.create(workflow, { max: NO_LIMIT });
+    }
     const orders = (before: number) =>
       [1, 2, 3, 4, 5].map((number) =>
         orderOf(before + number, number > 3 ? { workflow_uuid: second.uuid } : {})
@@ -113,7 +116,7 @@ fleetTest(
 fleetTest(
   "two agents that get orders with the same keys at the same time make one job for each key",
   async ({ one, other }) => {
-    await one.workflows.create(workflowOf());
+    await one.workflows.create(workflowOf(), { max: NO_LIMIT });
     const made = new Map<string, Set<string>>();
     for (const round of [1, 2, 3, 4, 5]) {
       // Of each key two requests, each of which both agents get, in another order.

@@ -12,6 +12,7 @@ import { jobOf, RUNNER, taskOf, workflowOf } from "../support/job.ts";
 import { OUTAGE, postgresTest, startPostgres } from "../support/postgres.ts";
 import { withFolder } from "../support/until.ts";
 import { HOSTS } from "./postgres_fleet.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const DATABASE = "fleet";
 
@@ -28,14 +29,14 @@ postgresTest(
         const own = await openSqliteStore(path);
         const workflow = workflowOf({ oncancel: [taskOf("undo")] });
         const undoing = jobOf(1, { workflow, target: "/t" });
-        await own.jobs.create(undoing);
+        await own.jobs.create(undoing, NO_LIMIT);
         await own.jobs.claim(lifeOf(RUNNER), 1);
         await own.jobs.cancel(undoing.uuid);
         await own.close();
         const local = await openSqliteStore(":memory:");
         const shared = await openPostgresStore(local, { ...options, ...OUTAGE, host: HOSTS[1] });
         const there = jobOf(2, { target: "/t" });
-        await shared.jobs.create(there);
+        await shared.jobs.create(there, NO_LIMIT);
         await shared.close();
         const rows = openTransferRows(path);
         const begun = () => Promise.resolve();

@@ -18,6 +18,7 @@ import {
   type Test,
 } from "./store_case.ts";
 import { at } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const KEEP: Retention = { age_ms: null, finished_max: 1_000_000, limit: 1000 };
 const EVERYTHING: Retention = { ...KEEP, finished_max: 0 };
@@ -131,13 +132,13 @@ export function pruneTests(test: Test): void {
   });
   test("with a job everything that belongs to it is removed, and nothing else", async (store) => {
     const idempotency = { key: "k", request_sha256: "a".repeat(64) };
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     const job = await run(store, jobOf(1, { idempotency, target: "/t", locks: "^/t" }));
-    await store.info.append(JOB, { a: 1 }, T0);
+    await store.info.append(JOB, { a: 1 }, T0, NO_LIMIT);
     await store.jobs.recordTask(recordOf(job, { kind: "continue" }));
     await finish(store, job);
     await create(store, jobOf(2));
-    await store.info.append(uuidOf<JobUuid>(2), { b: 2 }, T0);
+    await store.info.append(uuidOf<JobUuid>(2), { b: 2 }, T0, NO_LIMIT);
     // A request that may come again finds its job for a day.
     assertEquals(await store.jobs.prune(EVERYTHING), 0);
     const later = instantAfter(T0, 86_400_001);
@@ -148,7 +149,7 @@ export function pruneTests(test: Test): void {
     assertEquals(await store.info.list(JOB), undefined);
     assertEquals(await store.jobs.ofTarget("/t", 5), []);
     assertEquals((await store.jobs.cancel(JOB)).kind, "not_found");
-    assertEquals((await store.jobs.retry(JOB, jobOf(9))).kind, "not_found");
+    assertEquals((await store.jobs.retry(JOB, jobOf(9), NO_LIMIT)).kind, "not_found");
     // The same request may come again, under the same uuid even: nothing of the first is left.
     const again = await create(store, jobOf(1, { idempotency, target: "/t" }));
     assertEquals([again.chain_results, await store.info.list(JOB)], [[], []]);
@@ -176,7 +177,9 @@ export function pruneTests(test: Test): void {
     await create(store, jobOf(3));
     for (const number of [1, 2, 3]) {
       const entries = Array.from({ length: 5 }, (_, n) => ({ n }));
-      for (const entry of entries) await store.info.append(uuidOf<JobUuid>(number), entry, T0);
+      for (const entry of entries) {
+        await store.info.append(uuidOf<JobUuid>(number), entry, T0, NO_LIMIT);
+      }
     }
     assertEquals(await store.jobs.pruneInfo(7), 0);
     assertEquals(await store.jobs.prune(EVERYTHING), 2);

@@ -6,6 +6,7 @@ import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { jobOf, resultOf, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 import { at, dueOf } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** What JSON can say and programs trip over. */
 const ODD: JsonValue[] = [
@@ -74,10 +75,13 @@ export function recordTests(test: Test): void {
       assertEquals([after.params, after.requested_params], [params, { a: 1 }]);
     }
     // Equal requests are known by what was asked for.
-    const again = await store.jobs.create(jobOf(2, { target: "/t", params: { a: 1 } }));
+    const again = await store.jobs.create(jobOf(2, { target: "/t", params: { a: 1 } }), NO_LIMIT);
     assertEquals(again, { kind: "duplicate", job_uuid: JOB });
     const begun = { target: "/t", params: { c: 3 }, requested_params: { a: 1 } };
-    assertEquals(await store.jobs.create(jobOf(3, begun)), { kind: "duplicate", job_uuid: JOB });
+    assertEquals(await store.jobs.create(jobOf(3, begun), NO_LIMIT), {
+      kind: "duplicate",
+      job_uuid: JOB,
+    });
     await store.jobs.cancel(JOB);
     const other = await create(store, jobOf(3, begun));
     assertEquals([other.params, other.requested_params], [{ c: 3 }, { a: 1 }]);

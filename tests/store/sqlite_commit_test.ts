@@ -11,6 +11,7 @@ import { withFolder } from "../support/until.ts";
 import { register } from "./host_suite.ts";
 import { create, present, recordOf } from "./store_case.ts";
 import { claimJobs, lifeOf } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** Runs a test on a file, with the names of the writes of each commit. */
 function withCommits(
@@ -36,7 +37,7 @@ function withCommits(
 Deno.test("sqlite: simultaneous writes share few commits", () =>
   withCommits(async (store, commits) => {
     const numbers = Array.from({ length: 200 }, (_, number) => number);
-    await Promise.all(numbers.map((number) => store.jobs.create(jobOf(number))));
+    await Promise.all(numbers.map((number) => store.jobs.create(jobOf(number), NO_LIMIT)));
     assertEquals(commits.flat().length, 200);
     assert(commits.length <= 4, `200 writes took ${commits.length} commits`);
   }));
@@ -50,15 +51,15 @@ Deno.test("sqlite: many callers who write again as soon as they are answered sha
       committing: (when, names) => void (when === "after" && commits.push(names.length)),
     });
     await Promise.all(Array.from({ length: 8 }, async (_, number) => {
-      await store.jobs.create(jobOf(number));
+      await store.jobs.create(jobOf(number), NO_LIMIT);
       for (let turn = 0; turn < 3 * number; turn++) {
         await new Promise((resolve) => setImmediate(resolve));
       }
-      await store.jobs.create(jobOf(100 + number));
+      await store.jobs.create(jobOf(100 + number), NO_LIMIT);
     }));
     assertEquals(commits, [8, 8]);
     // Nobody else is waited for once someone is in a hurry.
-    const last = store.jobs.create(jobOf(200));
+    const last = store.jobs.create(jobOf(200), NO_LIMIT);
     store.jobs.hurry();
     await last;
     await store.close();
@@ -67,7 +68,7 @@ Deno.test("sqlite: many callers who write again as soon as they are answered sha
 
 Deno.test("sqlite: a write that waits for no other has a commit of its own", () =>
   withCommits(async (store, commits) => {
-    for (const number of [1, 2, 3]) await store.jobs.create(jobOf(number));
+    for (const number of [1, 2, 3]) await store.jobs.create(jobOf(number), NO_LIMIT);
     await claimJobs(store, RUNNER, 1);
     assertEquals(commits, [["job_create"], ["job_create"], ["job_create"], ["job_claim"]]);
   }));
@@ -75,7 +76,7 @@ Deno.test("sqlite: a write that waits for no other has a commit of its own", () 
 Deno.test("sqlite: writes that may wait share a commit, and go along with one that may not", () =>
   withCommits(async (store, commits) => {
     const life = lifeOf(RUNNER);
-    await Promise.all([1, 2, 3].map((number) => store.jobs.create(jobOf(number))));
+    await Promise.all([1, 2, 3].map((number) => store.jobs.create(jobOf(number), NO_LIMIT)));
     const { jobs: [first] } = await store.jobs.ready(life, 1, new Set());
     assert(first !== undefined);
     const holding = store.jobs.hold(life, [first]);
@@ -84,7 +85,7 @@ Deno.test("sqlite: writes that may wait share a commit, and go along with one th
     const record = store.jobs.recordTask(recordOf(first, { kind: "succeed" }), true);
     // The event loop comes round: a write that may not wait would be committed by then.
     for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => setImmediate(resolve));
-    const created = store.jobs.create(jobOf(4));
+    const created = store.jobs.create(jobOf(4), NO_LIMIT);
     assert(await record);
     await created;
     assertEquals(commits.slice(1), [["job_claim"], ["job_record", "job_create"]]);
@@ -93,13 +94,13 @@ Deno.test("sqlite: writes that may wait share a commit, and go along with one th
 Deno.test("sqlite: a claim is written with the end of its task, and before any write that depends on claims", () =>
   withCommits(async (store, commits) => {
     const life = lifeOf(RUNNER);
-    await Promise.all([1, 2, 3].map((number) => store.jobs.create(jobOf(number))));
+    await Promise.all([1, 2, 3].map((number) => store.jobs.create(jobOf(number), NO_LIMIT)));
     const { jobs } = await store.jobs.ready(life, 3, new Set());
     const [first, second, third] = jobs;
     assert(first !== undefined && second !== undefined && third !== undefined);
     const held = store.jobs.hold(life, jobs);
     assert(await store.jobs.recordTask(recordOf(first, { kind: "continue" })));
-    await store.jobs.create(jobOf(4));
+    await store.jobs.create(jobOf(4), NO_LIMIT);
     assertEquals((await present(store, second.uuid)).execution, "queued");
     const canceled = await store.jobs.cancel(second.uuid);
     assertEquals(await held, [first.uuid, second.uuid, third.uuid]);
@@ -114,7 +115,7 @@ Deno.test("sqlite: a claim is written with the end of its task, and before any w
 Deno.test("sqlite: a task whose job was canceled, or whose host was cordoned, under it records nothing", () =>
   withCommits(async (store) => {
     const life = lifeOf(RUNNER);
-    await Promise.all([1, 2].map((number) => store.jobs.create(jobOf(number))));
+    await Promise.all([1, 2].map((number) => store.jobs.create(jobOf(number), NO_LIMIT)));
     const { jobs: [first] } = await store.jobs.ready(life, 1, new Set());
     assert(first !== undefined);
     await store.jobs.cancel(first.uuid);
@@ -182,7 +183,7 @@ Deno.test("sqlite: a write is answered, and shown to readers, after its commit",
     try {
       for (let number = 1; number <= 30; number++) {
         let answered = false;
-        const write = store.jobs.create(jobOf(number)).then(() => {
+        const write = store.jobs.create(jobOf(number), NO_LIMIT).then(() => {
           assertEquals(durable, number);
           answered = true;
         });
@@ -213,8 +214,8 @@ Deno.test("sqlite: a runner is notified of a claimable job before its commit is 
     const unfollow = store.jobs.follow(({ kind }) => {
       if (kind === "queued") heard.push(commits.length);
     });
-    await store.jobs.create(jobOf(1));
-    await store.jobs.create(jobOf(2, { delay_ms: 3_600_000 }));
+    await store.jobs.create(jobOf(1), NO_LIMIT);
+    await store.jobs.create(jobOf(2, { delay_ms: 3_600_000 }), NO_LIMIT);
     assertEquals(heard, [0, 1]);
     const [job] = await claimJobs(store, RUNNER, 1);
     assert(job !== undefined);
@@ -223,20 +224,21 @@ Deno.test("sqlite: a runner is notified of a claimable job before its commit is 
     await store.jobs.resume(job.uuid, { kind: "result", result: "yes" });
     assertEquals(heard, [0, 1, 4]);
     unfollow();
-    await store.jobs.create(jobOf(3));
+    await store.jobs.create(jobOf(3), NO_LIMIT);
     assertEquals(heard.length, 3);
   }));
 
 Deno.test("sqlite: a write that throws undoes its own part of the shared commit only", async () => {
   const store = await openSqliteStore(":memory:");
   const twice = [
-    store.jobs.create(jobOf(1)),
+    store.jobs.create(jobOf(1), NO_LIMIT),
     // Its definition is written before its params, which are no JSON.
     store.jobs.create(
       jobOf(9, { workflow: workflowOf({ name: "undone" }), params: { a: 1n as never } }),
+      NO_LIMIT,
     ),
-    store.jobs.create(jobOf(2)),
-    store.jobs.create(jobOf(3, { workflow: workflowOf({ name: "other" }) })),
+    store.jobs.create(jobOf(2), NO_LIMIT),
+    store.jobs.create(jobOf(3, { workflow: workflowOf({ name: "other" }) }), NO_LIMIT),
   ];
   const outcomes = await Promise.allSettled(twice);
   assertEquals(outcomes.map(({ status }) => status), [
@@ -258,13 +260,13 @@ Deno.test("sqlite: what was rolled back notifies nobody, and what shared its com
     },
   });
   const [one, two] = [jobOf(1), jobOf(2)];
-  for (const job of [one, two]) await store.jobs.create(job);
+  for (const job of [one, two]) await store.jobs.create(job, NO_LIMIT);
   const heard: string[] = [];
   store.jobs.follow((notice) => void (notice.kind === "canceled" && heard.push(notice.job_uuid)));
   failing = true;
   await assertRejects(() => store.jobs.cancel(one.uuid), Error, "undone");
   failing = false;
-  const broken = store.jobs.create(jobOf(9, { params: { a: 1n as never } }));
+  const broken = store.jobs.create(jobOf(9, { params: { a: 1n as never } }), NO_LIMIT);
   await Promise.allSettled([store.jobs.cancel(two.uuid), broken]);
   await assertRejects(() => broken, TypeError);
   assertEquals(heard, [two.uuid]);
@@ -284,8 +286,14 @@ Deno.test("sqlite: after a commit that was rolled back no job shows its chain", 
     await create(store, jobOf(1));
     failing = true;
     const undone = workflowOf({ name: "undone", chain: [taskOf("undone")] });
-    await assertRejects(() => store.jobs.create(jobOf(2, { workflow: undone })), Error, "undone");
-    const together = [3, 4].map((number) => store.jobs.create(jobOf(number, { workflow: undone })));
+    await assertRejects(
+      () => store.jobs.create(jobOf(2, { workflow: undone }), NO_LIMIT),
+      Error,
+      "undone",
+    );
+    const together = [3, 4].map((number) =>
+      store.jobs.create(jobOf(number, { workflow: undone }), NO_LIMIT)
+    );
     const outcomes = await Promise.allSettled(together);
     assertEquals(outcomes.map(({ status }) => status), ["rejected", "rejected"]);
     failing = false;
@@ -303,10 +311,10 @@ Deno.test("sqlite: closing commits the waiting writes, and a closed store refuse
   await withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const store = await openSqliteStore(path);
-    const writes = [1, 2, 3].map((number) => store.jobs.create(jobOf(number)));
+    const writes = [1, 2, 3].map((number) => store.jobs.create(jobOf(number), NO_LIMIT));
     // The digest of the params is computed before a write is queued.
     await writes[0];
-    const late = store.info.append(uuidOf<JobUuid>(1), { a: 1 }, T0);
+    const late = store.info.append(uuidOf<JobUuid>(1), { a: 1 }, T0, NO_LIMIT);
     await store.close();
     assertEquals(await late, "appended");
     const error = await assertRejects(() => store.jobs.cancel(jobOf(1).uuid), AgentError);
@@ -328,6 +336,6 @@ Deno.test("sqlite: more writes than may wait are refused as overload, and the ot
   for (const { reason } of refused) {
     assertEquals([reason.code, reason.retryAfterSeconds], ["overloaded", 1]);
   }
-  assertEquals((await store.jobs.create(jobOf(1))).kind, "created");
+  assertEquals((await store.jobs.create(jobOf(1), NO_LIMIT)).kind, "created");
   await store.close();
 });

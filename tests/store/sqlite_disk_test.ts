@@ -11,6 +11,7 @@ import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 import type { FailingDiskReport } from "./failing_disk.ts";
 import { assertStats } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 smallDiskTest(
   "sqlite: a full disk refuses writes as storage_full, and loses nothing",
@@ -23,7 +24,7 @@ smallDiskTest(
           const fill = async () => {
             for (let number = 1; number < 1000; number++) {
               const pad = "x".repeat(20_000);
-              await store.jobs.create(jobOf(number, { params: { pad } }));
+              await store.jobs.create(jobOf(number, { params: { pad } }), NO_LIMIT);
               kept.push(jobOf(number).uuid);
             }
           };
@@ -45,13 +46,17 @@ Deno.test("sqlite: a file that was removed or replaced takes no write until it i
     const store = await openSqliteStore(path);
     try {
       await Deno.rename(path, `${path}.moved`);
-      const removed = await assertRejects(() => store.jobs.create(jobOf(1)), AgentError, "removed");
+      const removed = await assertRejects(
+        () => store.jobs.create(jobOf(1), NO_LIMIT),
+        AgentError,
+        "removed",
+      );
       assertEquals(removed.code, "overloaded");
       await Deno.copyFile(`${path}.moved`, path);
-      await assertRejects(() => store.jobs.create(jobOf(1)), AgentError, "replaced");
+      await assertRejects(() => store.jobs.create(jobOf(1), NO_LIMIT), AgentError, "replaced");
       assertEquals(await store.jobs.list({}), []);
       await Deno.rename(`${path}.moved`, path);
-      await store.jobs.create(jobOf(1));
+      await store.jobs.create(jobOf(1), NO_LIMIT);
       assertEquals((await store.jobs.list({})).length, 1);
     } finally {
       await store.close();
@@ -63,7 +68,7 @@ Deno.test("sqlite: no database is made beside the log of one that was removed", 
     const [path, other] = [`${folder}/store.db`, `${folder}/other.db`];
     const store = await openSqliteStore(path);
     try {
-      await store.jobs.create(jobOf(1));
+      await store.jobs.create(jobOf(1), NO_LIMIT);
       await Deno.copyFile(`${path}-wal`, `${other}-wal`);
       const error = await assertRejects(() => openSqliteStore(other), AgentError, "was removed");
       assertEquals(error.code, "conflict");

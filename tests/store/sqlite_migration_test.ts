@@ -15,17 +15,18 @@ import { inspectFile } from "../../src/state_dir/state_dir.ts";
 import { examine, NEWER, VERSIONS, writeOlder } from "./newer_schema.ts";
 import { assertStats, claim, create, finish, present, run } from "./store_case.ts";
 import { beginAgain, claimJobs, openClockedStore } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** One job that is done, one that runs, one that is canceled and undone, one that is ready. */
 async function fill(store: Store): Promise<void> {
   const workflow = workflowOf({ oncancel: [taskOf("undo")] });
-  await store.workflows.create(workflow);
+  await store.workflows.create(workflow, { max: NO_LIMIT });
   await finish(store, await run(store));
   await run(store, jobOf(2, { target: "/runs" }));
   await run(store, jobOf(3, { workflow }));
   await store.jobs.cancel(uuidOf<JobUuid>(3));
   await create(store, jobOf(4));
-  await store.info.append(uuidOf<JobUuid>(1), { n: 1 }, T0);
+  await store.info.append(uuidOf<JobUuid>(1), { n: 1 }, T0, NO_LIMIT);
 }
 
 async function withOlder(

@@ -13,6 +13,7 @@ import { checkStatements } from "./noted_statements.ts";
 import { storeSuite } from "./store_suite.ts";
 import { claimJobs, lifeOf, openClockedStore } from "../support/clocked_store.ts";
 import { register } from "./host_suite.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 checkStatements();
 storeSuite("sqlite", () => openClockedStore());
@@ -21,7 +22,7 @@ Deno.test("sqlite: a claim in the commit of a cordon takes nothing", async () =>
   const store = await openClockedStore();
   await register(store);
   const { uuid } = jobOf(1);
-  await store.jobs.create(jobOf(1));
+  await store.jobs.create(jobOf(1), NO_LIMIT);
   const [host, claimed] = await Promise.all([
     store.hosts.cordon(RUNNER),
     store.jobs.claim(lifeOf(RUNNER), 1),
@@ -36,7 +37,7 @@ Deno.test("sqlite: what was acknowledged is there after the file is opened again
   await withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const first = await openSqliteStore(path);
-    await first.jobs.create(jobOf(1));
+    await first.jobs.create(jobOf(1), NO_LIMIT);
     await claimJobs(first, RUNNER, 1);
     await first.close();
     const second = await openSqliteStore(path);
@@ -67,7 +68,7 @@ Deno.test("sqlite: the schema refuses words outside its closed lists", async () 
   await withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const store = await openSqliteStore(path);
-    await store.jobs.create(jobOf(1));
+    await store.jobs.create(jobOf(1), NO_LIMIT);
     await store.close();
     const db = new Database(path);
     try {
@@ -96,7 +97,7 @@ Deno.test("sqlite: the schema refuses states that no job can be in", async () =>
   await withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const store = await openSqliteStore(path);
-    await store.jobs.create(jobOf(1));
+    await store.jobs.create(jobOf(1), NO_LIMIT);
     await store.close();
     const db = new Database(path);
     const ended = `claimable_at = NULL, turn = NULL, finished_at = '${T0}'`;
@@ -176,7 +177,9 @@ Deno.test("sqlite: filters that no index answers look through thousands of jobs"
         params: { odd: number % 2 === 1, part: number % 4000 },
       }));
     for (let begin = 0; begin < jobs.length; begin += 2000) {
-      await Promise.all(jobs.slice(begin, begin + 2000).map((job) => store.jobs.create(job)));
+      await Promise.all(
+        jobs.slice(begin, begin + 2000).map((job) => store.jobs.create(job, NO_LIMIT)),
+      );
     }
     const numbers = async (filter: JobFilter, page: JobPage) => {
       const listed = await store.jobs.list(filter, page);

@@ -11,6 +11,7 @@ import type { JobStats, StatsWindow } from "../../src/store/stats.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, uuidOf } from "../support/job.ts";
 import { at, claimJobs } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** Registers a test that is given an empty store. */
 export type Test = (name: string, run: (store: Store) => Promise<void>) => void;
@@ -39,7 +40,7 @@ export function recordOf(job: Job, event: TaskEvent, fields: Partial<TaskRecord>
 
 /** Writes a job, which nothing may prevent. */
 export async function create(store: Store, job: NewJob): Promise<Job> {
-  const outcome = await store.jobs.create(job);
+  const outcome = await store.jobs.create(job, NO_LIMIT);
   assert(outcome.kind === "created", `The job was not created: ${outcome.kind}`);
   return outcome.job;
 }

@@ -8,6 +8,7 @@ import type { TaskRecord } from "../../src/store/run_store.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { create, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 import { claimJobs, dueOf } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const SUCCESSOR = uuidOf<JobUuid>(2);
 
@@ -38,7 +39,7 @@ export function successorTests(test: Test): void {
     assert(await store.jobs.recordTask(retried(job, { exec_after, locks: "^/l" })));
     assertEquals(await claimJobs(store, RUNNER, 1, T0), []);
     assertEquals(await dueOf(store), { kind: "at", instant: exec_after });
-    const refused = await store.jobs.create(jobOf(3, { target: "/l" }));
+    const refused = await store.jobs.create(jobOf(3, { target: "/l" }), NO_LIMIT);
     assertEquals(refused, { kind: "locked", job_uuid: SUCCESSOR });
   });
   test("a retried job names the one that has taken its target and params meanwhile", async (store) => {
@@ -59,9 +60,15 @@ export function successorTests(test: Test): void {
     assertEquals([before.execution, before.props], ["retried", { next_attempt_refused: refused }]);
     // Nobody goes on for it: its own callback is due, and it may be retried once the lock is gone.
     assertEquals(await store.callbacks.nextDue(), { kind: "ready" });
-    assertEquals((await store.jobs.retry(JOB, jobOf(4, { target: "/t" }))).kind, "locked");
+    assertEquals(
+      (await store.jobs.retry(JOB, jobOf(4, { target: "/t" }), NO_LIMIT)).kind,
+      "locked",
+    );
     await store.jobs.cancel(uuidOf<JobUuid>(3));
-    assertEquals((await store.jobs.retry(JOB, jobOf(4, { target: "/t" }))).kind, "created");
+    assertEquals(
+      (await store.jobs.retry(JOB, jobOf(4, { target: "/t" }), NO_LIMIT)).kind,
+      "created",
+    );
   });
   test("the lock of a job does not hold against its own successor", async (store) => {
     const job = await run(store, jobOf(1, { target: "/t", locks: "^/t$" }));

@@ -9,6 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import { at } from "../support/clocked_store.ts";
 import { jobOf, resultOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 type Asked = Partial<SummaryFilter>;
 
@@ -202,13 +203,18 @@ function summaryFields(test: Test): void {
   test("a summary has the latest progress of the running task, and of no other", async (store) => {
     const job = await run(store);
     const progress = (done: number) => ({ task: "first", progress: { phase: "copy", done } });
-    for (const done of [1, 2]) await store.info.append(JOB, progress(done), T0);
-    await store.info.append(JOB, { task: "first", log: "info", message: "on" }, T0);
+    for (const done of [1, 2]) await store.info.append(JOB, progress(done), T0, NO_LIMIT);
+    await store.info.append(JOB, { task: "first", log: "info", message: "on" }, T0, NO_LIMIT);
     assertEquals((await summaryOf(store)).progress, { phase: "copy", done: 2 });
     // No older one stands for one that is too large.
-    await store.info.append(JOB, { task: "first", progress: { text: "x".repeat(5000) } }, T0);
+    await store.info.append(
+      JOB,
+      { task: "first", progress: { text: "x".repeat(5000) } },
+      T0,
+      NO_LIMIT,
+    );
     assertEquals((await summaryOf(store)).progress, null);
-    await store.info.append(JOB, progress(3), T0);
+    await store.info.append(JOB, progress(3), T0, NO_LIMIT);
     assertEquals((await summaryOf(store)).progress, { phase: "copy", done: 3 });
     assert(await store.jobs.recordTask(recordOf(job, { kind: "continue" })));
     assertEquals((await summaryOf(store)).progress, null);

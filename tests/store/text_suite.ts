@@ -14,6 +14,7 @@ import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 import { at, claimJobs } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const DOCUMENT = { wording: "document", now: T0, masksSecrets: false } as const;
 const AWKWARD = {
@@ -173,7 +174,7 @@ export function textTests(test: Test): void {
     // Among so many, jobs are looked at in parts, with other work let through in between.
     const exec_after = instantAfter(T0, 60_000);
     const others = Array.from({ length: 1_000 }, (_, n) => jobOf(n + 2, { exec_after }));
-    await Promise.all(others.map((job) => store.jobs.create(job)));
+    await Promise.all(others.map((job) => store.jobs.create(job, NO_LIMIT)));
     const workflow = workflowOf({ uuid: uuidOf<WorkflowUuid>(5), name: "sought" });
     await finish(store, await run(store, jobOf(1, { workflow })));
     const wire = jobOnWire(await present(store), "document", T0);
@@ -200,7 +201,7 @@ export function textTests(test: Test): void {
   test("the texts of info and of workflows are what was written, page by page", async (store) => {
     await create(store, jobOf(1));
     const entries = [1, 60_000, 60_000, 200_000, 2, 3].map((size) => ({ text: "ü".repeat(size) }));
-    for (const entry of entries) await store.info.append(JOB, entry, T0);
+    for (const entry of entries) await store.info.append(JOB, entry, T0, NO_LIMIT);
     const sizes: number[] = [];
     const read: string[] = [];
     for (let after = 0, last = false; !last;) {
@@ -217,7 +218,7 @@ export function textTests(test: Test): void {
     for (const n of [1, 2, 3]) {
       const note = n === 2 ? "☃".repeat(100_000) : '"';
       const workflow = { ...workflowOf({ uuid: uuidOf<WorkflowUuid>(n), name: `w${n}` }), note };
-      await store.workflows.create(workflow);
+      await store.workflows.create(workflow, { max: NO_LIMIT });
       const text = await store.workflows.text(workflow.uuid, "shown");
       assertEquals(await textOf(text), JSON.stringify({ ...workflow, wf_uuid: workflow.uuid }));
       const stored = await store.workflows.text(workflow.uuid, "stored");

@@ -8,6 +8,7 @@ import type { Store } from "../../src/store/store.ts";
 import { claimJobs, lifeOf } from "../support/clocked_store.ts";
 import { jobOf, resultOf, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { create, kindsOf, present, recordOf, run, type Test } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 const RULES: OrderRules = {
   unfinishedMax: 100,
@@ -34,7 +35,7 @@ const uuidsOf = (numbers: readonly number[]) => numbers.map((number) => uuidOf<J
 
 export function togetherTests(test: Test): void {
   test("simultaneous orders are each created with their own params", async (store) => {
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     const numbers = [1, 2, 3, 4, 5];
     const paramsOf = (number: number) => ({ number, odd: 'a,"b"\\{}\u00e9', none: null });
     const outcomes = await together(
@@ -48,7 +49,7 @@ export function togetherTests(test: Test): void {
   });
 
   test("of simultaneous orders with one key, one creates a job", async (store) => {
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     const idempotency = { key: "once", request_sha256: "a".repeat(64) };
     const outcomes = await together(store, [
       orderOf(1, { idempotency }),
@@ -66,7 +67,7 @@ export function togetherTests(test: Test): void {
   });
 
   test("simultaneous orders fill the store up to its limit, and not beyond", async (store) => {
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     await create(store, jobOf(9));
     const orders = [1, 2, 3, 4, 5].map((number) => orderOf(number));
     const outcomes = await together(store, orders, { unfinishedMax: 4 });
@@ -75,7 +76,7 @@ export function togetherTests(test: Test): void {
   });
 
   test("of simultaneous orders for one target, one gets it", async (store) => {
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     const orders = [1, 2, 3].map((number) => orderOf(number, { target: "/one" }));
     const outcomes = await together(store, [...orders, orderOf(4, { target: "/two" })]);
     assertEquals(kindsOf(outcomes), { created: 2, duplicate: 2 });
@@ -128,7 +129,7 @@ export function togetherTests(test: Test): void {
   });
 
   test("tasks that end under claims that wait go on, queue, wait, fail and retry, each as it ended", async (store) => {
-    await store.workflows.create(workflowOf());
+    await store.workflows.create(workflowOf(), { max: NO_LIMIT });
     for (const number of [1, 2, 3, 4, 5]) await create(store, jobOf(number));
     const { jobs } = await store.jobs.ready(lifeOf(RUNNER), 9, new Set());
     const held = store.jobs.hold(lifeOf(RUNNER), jobs);

@@ -6,11 +6,12 @@ import type { Workflow } from "../../src/domain/job/workflow.ts";
 import type { Store, WorkflowFilter, WorkflowPage } from "../../src/store/store.ts";
 import { uuidOf, workflowOf } from "../support/job.ts";
 import { kindsOf, type Test } from "./store_case.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 export function workflowTests(test: Test): void {
   test("workflows come back as sent, keys in their order", async (store) => {
     const workflow = { zebra: 1, ...workflowOf(), alpha: { b: 1, a: "ä" } };
-    await store.workflows.create(workflow);
+    await store.workflows.create(workflow, { max: NO_LIMIT });
     const found = await store.workflows.get(workflow.uuid);
     assertEquals(JSON.stringify(found?.workflow), JSON.stringify(workflow));
     assertEquals(found?.builtin, false);
@@ -19,7 +20,7 @@ export function workflowTests(test: Test): void {
     const workflow = workflowOf();
     assertEquals(await store.workflows.replace(workflow), { kind: "not_found" });
     assertFalse(await store.workflows.remove(workflow.uuid));
-    await store.workflows.create(workflow);
+    await store.workflows.create(workflow, { max: NO_LIMIT });
     const replaced = await store.workflows.replace({ ...workflow, name: "other" });
     assertEquals(replaced, { kind: "replaced" });
     assertEquals((await store.workflows.list({ name: "other" })).length, 1);
@@ -32,14 +33,16 @@ export function workflowTests(test: Test): void {
     await store.workflows.putBuiltin(workflow);
     await store.workflows.putBuiltin({ ...workflow, name: "newer" });
     for (const uniqueName of [false, true]) {
-      await store.workflows.create(workflowNumber(7));
+      await store.workflows.create(workflowNumber(7), { max: NO_LIMIT });
       assertEquals(await store.workflows.replace(workflow, { uniqueName }), { kind: "not_found" });
     }
     assertFalse(await store.workflows.remove(workflow.uuid));
     assertEquals((await store.workflows.get(workflow.uuid))?.workflow.name, "newer");
   });
   test("list() answers workflows in the order of their creation, part by part", async (store) => {
-    for (const number of [3, 1, 2, 5, 4]) await store.workflows.create(workflowNumber(number));
+    for (const number of [3, 1, 2, 5, 4]) {
+      await store.workflows.create(workflowNumber(number), { max: NO_LIMIT });
+    }
     assertEquals(await numbers(store), [3, 1, 2, 5, 4]);
     assertEquals(await numbers(store, {}, { limit: 2 }), [3, 1]);
     assertEquals(await numbers(store, {}, { limit: 2, offset: 1 }), [1, 2]);
@@ -54,15 +57,17 @@ export function workflowTests(test: Test): void {
     assertEquals(await numbers(store, {}, { after, limit: 1, offset: 1 }), [5]);
   });
   test("a list that is read in parts has every workflow that was created meanwhile", async (store) => {
-    for (const number of [1, 2]) await store.workflows.create(workflowNumber(number));
+    for (const number of [1, 2]) {
+      await store.workflows.create(workflowNumber(number), { max: NO_LIMIT });
+    }
     const after = (await store.workflows.list({})).at(-1)?.place ?? 0;
     assert(await store.workflows.remove(uuidOf<WorkflowUuid>(2)));
-    await store.workflows.create(workflowNumber(3));
+    await store.workflows.create(workflowNumber(3), { max: NO_LIMIT });
     assertEquals(await numbers(store, {}, { after }), [3]);
   });
   test("putBuiltin() writes several, those that differ and those that callers made", async (store) => {
     await store.workflows.putBuiltin(workflowNumber(1, "a"), workflowNumber(2, "b"));
-    await store.workflows.create(workflowNumber(3, "c"));
+    await store.workflows.create(workflowNumber(3, "c"), { max: NO_LIMIT });
     const [one, two, three] = [["a"], ["other"], ["c"]].map(([name], at) =>
       workflowNumber(at + 1, name)
     );
@@ -74,7 +79,7 @@ export function workflowTests(test: Test): void {
   test("list() and count() take workflows by name, built-in ones or the others", async (store) => {
     await store.workflows.putBuiltin(workflowNumber(1, "a"));
     for (const [number, name] of [[2, "a"], [3, "b"], [4, "a"]] as const) {
-      await store.workflows.create(workflowNumber(number, name));
+      await store.workflows.create(workflowNumber(number, name), { max: NO_LIMIT });
     }
     const cases: [WorkflowFilter, number[]][] = [
       [{}, [1, 2, 3, 4]],
@@ -110,7 +115,8 @@ export function workflowTests(test: Test): void {
   test("of simultaneous workflows with one uuid, one is created", async (store) => {
     const requests = Array.from(
       { length: 10 },
-      (_, number) => store.workflows.create(workflowOf({ name: `sample ${number}` })),
+      (_, number) =>
+        store.workflows.create(workflowOf({ name: `sample ${number}` }), { max: NO_LIMIT }),
     );
     assertEquals(kindsOf(await Promise.all(requests)), { created: 1, uuid_taken: 9 });
     assertEquals((await store.workflows.list({})).map(({ workflow }) => workflow.name), [
@@ -118,7 +124,7 @@ export function workflowTests(test: Test): void {
     ]);
   });
   test("where names must be unique, one of several simultaneous workflows gets the name", async (store) => {
-    const unique = { uniqueName: true };
+    const unique = { max: NO_LIMIT, uniqueName: true };
     const outcomes = await Promise.all(
       [1, 2, 3].map((number) => store.workflows.create(workflowNumber(number, "a"), unique)),
     );
@@ -138,7 +144,9 @@ export function workflowTests(test: Test): void {
       kind: "replaced",
     });
     assertEquals(await store.workflows.replace(workflowNumber(5, "d")), { kind: "replaced" });
-    assertEquals(await store.workflows.create(workflowNumber(6, "d")), { kind: "created" });
+    assertEquals(await store.workflows.create(workflowNumber(6, "d"), { max: NO_LIMIT }), {
+      kind: "created",
+    });
     assertEquals(await store.workflows.replace(workflowNumber(9, "d"), unique), {
       kind: "not_found",
     });

@@ -31,6 +31,7 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { notesOf, type SimulatedHost, withHost } from "../capabilities/simulated_host.ts";
 import { claimJobs } from "../support/clocked_store.ts";
+import { NO_LIMIT } from "../support/limits.ts";
 
 /** What may come over a task. */
 export type Mishap = "dies" | "fails";
@@ -148,7 +149,7 @@ async function provisionOnce(ground: Ground, params: JsonObject, steps: Steps): 
     workflow,
     params,
     target: null,
-  });
+  }, NO_LIMIT);
   const times = new Map<string, number>();
   for (let start = 1; start <= STARTS_MAX; start += 1) {
     await runClaimed(ground, steps, times);

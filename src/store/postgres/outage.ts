@@ -238,8 +238,7 @@ class Outage {
     return async (job_uuid, entry, at, entriesMax, attempt, call = crypto.randomUUID()) => {
       const append = () => info.append(job_uuid, entry, at, entriesMax, attempt, call);
       if (attempt === undefined || !this.#held.has(job_uuid)) return await append();
-      const entries_max = entriesMax ?? Number.MAX_SAFE_INTEGER;
-      const note = { job_uuid, entry, at, entries_max, attempt, call };
+      const note = { job_uuid, entry, at, entries_max: entriesMax, attempt, call };
       return await this.#journal.write({ op: "note", note }, append, "appended");
     };
   }

@@ -349,7 +349,7 @@ function ownEvent({ kind, payload }: Extract<OwnEvent, { kind: "media" | "index"
 
 function infoStore(db: SharedDatabase): InfoStore {
   return {
-    append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER, attempt, call) => {
+    append: (uuid, entry, now, entriesMax, attempt, call) => {
       const by = { attempt: attempt ?? null, call: call ?? crypto.randomUUID() };
       return db.write((tx) => insertInfo(tx, uuid, entry, now, entriesMax, by));
     },

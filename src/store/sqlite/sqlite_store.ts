@@ -166,7 +166,7 @@ async function refusedBeside(path: string): Promise<unknown> {
 
 function workflowStore(db: Connection, now: Now): WorkflowStore {
   return {
-    create: (workflow, rules = {}) =>
+    create: (workflow, rules) =>
       db.write("workflow_create", () => insertWorkflow(db, workflow, now(), rules)),
     putBuiltin: (...workflows) =>
       db.write("workflow_builtin", () => {
@@ -243,7 +243,7 @@ function jobStore(db: Connection, begun: WaitingClaims, now: Now): JobStore {
 
 function infoStore(db: Connection): InfoStore {
   return {
-    append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER, attempt, call) => {
+    append: (uuid, entry, now, entriesMax, attempt, call) => {
       const by = { attempt: attempt ?? null, call: call ?? null };
       return db.write("info_append", () => insertInfo(db, uuid, entry, now, entriesMax, by));
     },

@@ -13,6 +13,7 @@ import { isOpen, type ModelJob } from "./model_job.ts";
 import { answer, workflowFrom } from "./script.ts";
 import { World } from "./world.ts";
 import { type ClockedStore, dueOf } from "../../support/clocked_store.ts";
+import { NO_LIMIT } from "../../support/limits.ts";
 
 /** Rounds in which everything must have come to its end once it is left alone. */
 const ROUNDS_MAX = 300;
@@ -44,7 +45,7 @@ class Player {
 
   async play(): Promise<void> {
     for (const workflow of this.#workflows) {
-      await this.#store.workflows.create(workflow);
+      await this.#store.workflows.create(workflow, { max: NO_LIMIT });
     }
     await this.#world.start();
     let atWork: Promise<void>[] = [];

@@ -17,6 +17,7 @@ import { Calls, type Life, mortalJobs } from "./life.ts";
 import { Model } from "./model.ts";
 import { answer } from "./script.ts";
 import { noCapabilities, ownerNamed } from "../../sandbox/bodies.ts";
+import { NO_LIMIT } from "../../support/limits.ts";
 
 /** An execution that has begun and not ended. */
 export interface OpenTask {
@@ -153,7 +154,7 @@ export class World {
 
   async create(job: NewJob): Promise<void> {
     await this.#calls.write(async () => {
-      const { kind } = await this.#store.jobs.create(job);
+      const { kind } = await this.#store.jobs.create(job, NO_LIMIT);
       this.model.posted(job, kind);
     });
   }
@@ -167,7 +168,7 @@ export class World {
 
   async retry(uuid: JobUuid, successor: NewJob): Promise<void> {
     await this.#calls.write(async () => {
-      const { kind } = await this.#store.jobs.retry(uuid, successor);
+      const { kind } = await this.#store.jobs.retry(uuid, successor, NO_LIMIT);
       this.model.retried(uuid, successor, kind);
     });
   }

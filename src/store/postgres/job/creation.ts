@@ -88,7 +88,7 @@ export function openJobCreation(
           }),
       );
     },
-    create: (job, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+    create: (job, unfinishedMax) =>
       created(
         job,
         unfinishedMax,
@@ -105,7 +105,7 @@ export function openJobCreation(
       if (made === undefined ? outcome.kind === "created" : made.host === hosts.own) handOver(made);
       return outcome;
     },
-    retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+    retry: (uuid, successor, unfinishedMax) =>
       created(
         successor,
         unfinishedMax,

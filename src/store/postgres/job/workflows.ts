@@ -24,7 +24,7 @@ const WORKFLOW_LOCK = 8_780_003;
 /** Opens the part of the store about workflows. */
 export function openWorkflows(db: SharedDatabase): WorkflowStore {
   return {
-    create: (workflow, rules = {}) =>
+    create: (workflow, rules) =>
       db.write(async (tx, earlier) =>
         earlier?.kind === "created" && await isStored(tx, workflow)
           ? earlier
@@ -54,7 +54,7 @@ async function takeTurn(tx: Transaction): Promise<void> {
 async function insertWorkflow(
   tx: Transaction,
   workflow: Workflow,
-  { max = Number.MAX_SAFE_INTEGER, uniqueName = false }: WorkflowRules,
+  { max, uniqueName = false }: WorkflowRules,
 ): Promise<CreateWorkflowOutcome> {
   await takeTurn(tx);
   const written = await tx.run(

@@ -70,7 +70,7 @@ export function openJobCreation(
         });
       });
     },
-    create: (job, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+    create: (job, unfinishedMax) =>
       created(
         job,
         unfinishedMax,
@@ -88,7 +88,7 @@ export function openJobCreation(
         (ready) => db.write("job_create", () => orderJob(db, order, rules, ready, now())),
       );
     },
-    retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
+    retry: (uuid, successor, unfinishedMax) =>
       created(
         successor,
         unfinishedMax,

@@ -28,7 +28,7 @@ export function insertWorkflow(
   db: Connection,
   workflow: Workflow,
   now: Instant,
-  { max = Number.MAX_SAFE_INTEGER, uniqueName = false }: WorkflowRules,
+  { max, uniqueName = false }: WorkflowRules,
 ): CreateWorkflowOutcome {
   const written = db.run(
     `INSERT INTO workflows (uuid, name, body, builtin, created_at)
