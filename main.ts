@@ -1,9 +1,9 @@
-// The entry of every face of zonewright. Each is imported only when it is asked for: a guest must
+// The entry of every program of zonewright. Each is imported only when it is asked for: a guest must
 // start in milliseconds and must not even load the code of the agent.
 
-const [face, ...rest] = Deno.args;
+const [program, ...rest] = Deno.args;
 
-switch (face) {
+switch (program) {
   case "guest": {
     const { runGuest } = await import("./src/guest/guest.ts");
     await runGuest(rest);

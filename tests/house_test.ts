@@ -123,7 +123,7 @@ const BANNED: readonly {
   {
     pattern: /\bDate\.now\(\)/,
     why: "the clock is an argument",
-    // Faces of their own, which begin at a process: there the clock is the system's.
+    // Programs of their own, which begin at a process: there the clock is the system's.
     except: /^src\/((cli|simulator)\/|ui\/part\/shown\.tsx$)/,
   },
   {

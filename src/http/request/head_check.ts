@@ -4,7 +4,7 @@
 // to (DNS rebinding), its Origin, and its site. No CORS header is ever sent. On the unix socket the mode of
 // the file decides instead.
 //
-// The application and the fast path of the index share this check; see routes/index/documents.ts.
+// The application and the fast path of the index share this check; see routes/index/fast_path.ts.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
